@@ -1,0 +1,40 @@
+/*
+ * The log: one line per fact, to the journal or to stderr.
+ *
+ * A line reads "subject: fact, numbers; action", e.g.
+ *
+ *	echo/0.1 (pid 4711): ended by signal 9 (Killed); replaced
+ *
+ * Writing never blocks: a process that cannot get rid of its log must go on serving. A line that a
+ * full pipe does not take is dropped, and the next line that goes through says how many were.
+ */
+#ifndef LANED_BASE_LOG_H
+#define LANED_BASE_LOG_H
+
+#include <syslog.h>
+
+enum log_target {
+	LOG_TARGET_AUTO, /* the journal if stderr leads there, else stderr */
+	LOG_TARGET_STDERR,
+	LOG_TARGET_JOURNAL,
+};
+
+/*
+ * Chooses the target, and the least urgent level that is written (LOG_ERR to LOG_DEBUG of
+ * syslog.h). Until the first call: stderr, LOG_INFO. A journal that does not exist is an error line
+ * on stderr, which is then used instead.
+ */
+void log_open(enum log_target target, int level);
+
+/* The descriptor that lines are written to: what a child keeps open to log. */
+int log_fd(void);
+
+void log_line(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...)   log_line(LOG_ERR, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
+#define log_notice(...)  log_line(LOG_NOTICE, __VA_ARGS__)
+#define log_info(...)    log_line(LOG_INFO, __VA_ARGS__)
+#define log_debug(...)   log_line(LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,244 @@
+#include "config/complaint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config/suggest.h"
+
+#define HINT_MAX 256
+
+static const char *type_name(const config_setting_t *setting)
+{
+	switch (config_setting_type(setting)) {
+	case CONFIG_TYPE_GROUP:
+		return "group";
+	case CONFIG_TYPE_INT:
+	case CONFIG_TYPE_INT64:
+		return "integer";
+	case CONFIG_TYPE_FLOAT:
+		return "float";
+	case CONFIG_TYPE_STRING:
+		return "string";
+	case CONFIG_TYPE_BOOL:
+		return "bool";
+	case CONFIG_TYPE_ARRAY:
+		return "array";
+	case CONFIG_TYPE_LIST:
+		return "list";
+	default:
+		return "nothing";
+	}
+}
+
+/* How a value of the key looks, for someone who has written another type. */
+static void write_example(const struct schema_key *key, const config_setting_t *setting,
+			  char hint[static HINT_MAX])
+{
+	bool quoted = config_setting_type(setting) == CONFIG_TYPE_STRING;
+	char range[SCHEMA_RANGE_MAX];
+
+	switch (key->type) {
+	case SCHEMA_TIME:
+		if (config_setting_get_int64(setting) > 0)
+			snprintf(hint, HINT_MAX, "write \"%llds\"",
+				 config_setting_get_int64(setting));
+		else
+			snprintf(hint, HINT_MAX, "write a time such as \"5s\"");
+		break;
+	case SCHEMA_SIZE:
+		snprintf(hint, HINT_MAX, "write a size such as \"%s\"", key->default_text);
+		break;
+	case SCHEMA_STRING:
+	case SCHEMA_NAME:
+		snprintf(hint, HINT_MAX, "write text in quotes");
+		break;
+	case SCHEMA_LISTEN:
+		snprintf(hint, HINT_MAX,
+			 "write \"127.0.0.1:7\" or [ \"127.0.0.1:7\", \"[::1]:7\" ]");
+		break;
+	case SCHEMA_GROUPS:
+		snprintf(hint, HINT_MAX,
+			 "write ( { name = \"echo\"; listen = \"127.0.0.1:7\"; } )");
+		break;
+	default:
+		snprintf(hint, HINT_MAX, "write %s%s", schema_format_range(key, range),
+			 quoted ? ", without quotes" : "");
+		break;
+	}
+}
+
+void complain_type(struct report *report, const struct origin *origin, const struct schema_key *key,
+		   const config_setting_t *setting)
+{
+	char hint[HINT_MAX];
+
+	write_example(key, setting, hint);
+	report_add(report, REPORT_ERROR, origin, hint, "%s: expected %s, got %s", key->path,
+		   schema_type_name(key), type_name(setting));
+}
+
+void complain_no_group(struct report *report, const struct origin *origin, const char *path,
+		       const config_setting_t *setting)
+{
+	report_add(report, REPORT_ERROR, origin, "write its keys between { and }",
+		   "%s: expected group, got %s", path, type_name(setting));
+}
+
+void complain_range(struct report *report, const struct origin *origin,
+		    const struct schema_key *key, const config_setting_t *setting)
+{
+	const char *text = config_setting_get_string(setting);
+	struct suggest suggest = {.word = text ? text : ""};
+	char range[SCHEMA_RANGE_MAX], hint[HINT_MAX];
+
+	schema_format_range(key, range);
+	if (!text) {
+		report_add(report, REPORT_ERROR, origin, NULL, "%s must be %s, not %lld", key->path,
+			   range, config_setting_get_int64(setting));
+		return;
+	}
+	for (const struct schema_choice *choice = key->choices; choice && choice->text; choice++)
+		suggest_offer(&suggest, choice->text, strlen(choice->text));
+	if (suggest.best)
+		snprintf(hint, sizeof(hint), "did you mean \"%s\"?", suggest.best);
+	report_add(report, REPORT_ERROR, origin, suggest.best ? hint : NULL,
+		   "%s must be %s, not \"%s\"", key->path, range, text);
+}
+
+void complain_text(struct report *report, const struct origin *origin, const struct schema_key *key,
+		   const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+	char hint[HINT_MAX];
+
+	if (key->type == SCHEMA_SIZE)
+		snprintf(hint, sizeof(hint),
+			 "write a number and B, KiB, MiB, GiB, TiB, kB, MB, GB "
+			 "or TB, such as \"64MiB\"");
+	else if (digits > 0 && digits < 20 && text[digits] == '\0')
+		snprintf(hint, sizeof(hint), "write \"%ss\"", text);
+	else
+		snprintf(hint, sizeof(hint),
+			 "write a number and ns, us, ms, s, min, h or d, such as \"1.5s\"");
+	report_add(report, REPORT_ERROR, origin, hint, "%s: \"%s\" is not a %s", key->path, text,
+		   schema_type_name(key));
+}
+
+void complain_missing(struct report *report, const struct origin *origin,
+		      const struct schema_key *key)
+{
+	char hint[HINT_MAX];
+
+	snprintf(hint, sizeof(hint), "write for instance %s = \"%s\"", key->path,
+		 key->builtin_text);
+	report_add(report, REPORT_ERROR, origin, hint, "the group has no \"%s\"", key->path);
+}
+
+/*
+ * Offers the names that may stand at a level, "" or "log.": keys, and the groups of keys that have
+ * a dot in their paths.
+ */
+static void offer_level(struct suggest *suggest, enum schema_scope scope, const char *prefix)
+{
+	const struct schema_key *key = NULL;
+
+	while ((key = schema_next(scope, key))) {
+		const char *name;
+
+		if (strncmp(key->path, prefix, strlen(prefix)) != 0)
+			continue;
+		name = key->path + strlen(prefix);
+		suggest_offer(suggest, name, strcspn(name, "."));
+	}
+}
+
+/* A hint for a name that resembles nothing at its own level, but something at another. */
+static void hint_elsewhere(const char *name, char hint[static HINT_MAX])
+{
+	struct suggest suggest = {.word = name};
+	const struct schema_key *best = NULL;
+
+	for (size_t i = 0; i < schema_n_keys; i++) {
+		const char *path = schema_keys[i].path;
+		const char *before = suggest.best;
+		const char *dot = strchr(path, '.');
+
+		suggest_offer(&suggest, path, strcspn(path, "."));
+		if (dot)
+			suggest_offer(&suggest, dot + 1, strlen(dot + 1));
+		if (suggest.best != before)
+			best = &schema_keys[i];
+	}
+	if (!best)
+		return;
+
+	int length = (int)suggest.best_length;
+	int container = (int)(suggest.best - best->path);
+
+	if (container > 0)
+		snprintf(hint, HINT_MAX, "\"%.*s\" belongs in \"%.*s\"%s", length, suggest.best,
+			 container - 1, best->path,
+			 best->scope == SCHEMA_GROUP ? " of a group" : "");
+	else
+		snprintf(hint, HINT_MAX, "\"%.*s\" belongs %s", length, suggest.best,
+			 best->scope == SCHEMA_GROUP ? "in a group of \"groups\""
+						     : "at the top level, outside of all braces");
+}
+
+void complain_unknown(struct report *report, const struct origin *origin, enum schema_scope scope,
+		      const char *prefix, const char *name)
+{
+	struct suggest suggest = {.word = name};
+	char hint[HINT_MAX] = "";
+
+	offer_level(&suggest, scope, prefix);
+	if (suggest.best)
+		snprintf(hint, sizeof(hint), "did you mean \"%.*s\"?", (int)suggest.best_length,
+			 suggest.best);
+	else
+		hint_elsewhere(name, hint);
+	report_add(report, REPORT_ERROR, origin, *hint ? hint : NULL, "unknown key \"%s%s\"%s",
+		   prefix, name, scope == SCHEMA_GROUP ? " in a group" : "");
+}
+
+struct closest {
+	const char *path; /* as it was asked for */
+	char text[HINT_MAX];
+	unsigned distance;
+};
+
+/* Offers a path for what was asked for; a longer one that begins with that is as good as any. */
+static void offer_path(struct closest *closest, const char *asked_as, const char *text)
+{
+	size_t length = strlen(closest->path);
+	unsigned distance = suggest_distance(closest->path, length, asked_as, strlen(asked_as));
+
+	if (strncmp(asked_as, closest->path, length) == 0 && asked_as[length] == '.')
+		distance = 0;
+	if (distance >= closest->distance)
+		return;
+	closest->distance = distance;
+	snprintf(closest->text, sizeof(closest->text), "%s", text);
+}
+
+void complain_unknown_path(struct report *report, const struct settings *settings, const char *path)
+{
+	struct closest closest = {.path = path, .distance = 3};
+	const struct schema_key *key = NULL;
+	char full[HINT_MAX], hint[HINT_MAX + 32];
+
+	while ((key = schema_next(SCHEMA_TOP, key))) {
+		if (key->type != SCHEMA_GROUPS)
+			offer_path(&closest, key->path, key->path);
+	}
+	for (size_t i = 0; i < settings->n_groups; i++) {
+		while ((key = schema_next(SCHEMA_GROUP, key))) {
+			snprintf(full, sizeof(full), "groups.%s.%s", settings->groups[i].name,
+				 key->path);
+			offer_path(&closest, full, full);
+			offer_path(&closest, key->path, full);
+		}
+	}
+	snprintf(hint, sizeof(hint), "did you mean \"%s\"?", closest.text);
+	report_add(report, REPORT_ERROR, NULL, *closest.text ? hint : NULL, "no key \"%s\"", path);
+}

@@ -1,0 +1,39 @@
+/*
+ * The configuration: from a file to settings, and back to text.
+ *
+ * Reading has no side effect on the host: files and accounts are looked up, nothing is made or bound.
+ */
+#ifndef LANED_CONFIG_CONFIG_H
+#define LANED_CONFIG_CONFIG_H
+
+#include <stdio.h>
+
+#include "config/report.h"
+#include "config/settings.h"
+
+/*
+ * Reads and checks a configuration in one pass. `path`: a file; "-": standard input; NULL: the
+ * installed file, or the built-in default if there is none. Everything that is wrong goes to the
+ * report, which can show source lines until report_fini(), whatever becomes of the settings.
+ * Returns 0 and the settings (the caller's, settings_free()), -EBADMSG when the report has errors,
+ * -ENOMEM (not in the report), or another -errno when the file could not be read (in the report,
+ * too).
+ */
+int config_load(const char *path, struct report *report, struct settings **ret);
+
+enum config_dump { CONFIG_DUMP_ALL, CONFIG_DUMP_CHANGED /* only what differs from the default */ };
+
+/*
+ * Writes the settings as a configuration file, in the order of the table. Loading that gives the
+ * same settings, and the same text again. Errors are those of the stream.
+ */
+void config_dump(const struct settings *settings, enum config_dump what, FILE *stream);
+
+/*
+ * Writes one value as a line, without quotes: "drain_timeout", "log.level", "groups.echo.backlog";
+ * "groups.echo.listen" is a line for each address. Returns 0, -ENOENT (no such key, in the report).
+ */
+int config_dump_key(const struct settings *settings, const char *path, struct report *report,
+		    FILE *stream);
+
+#endif

@@ -1,0 +1,188 @@
+#include "config/config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "config/complaint.h"
+#include "config/schema.h"
+#include "config/value.h"
+
+struct dump {
+	FILE *stream;
+	enum config_dump what;
+	unsigned depth; /* of braces */
+};
+
+static void begin_line(const struct dump *dump)
+{
+	for (unsigned i = 0; i < dump->depth; i++)
+		fputc('\t', dump->stream);
+}
+
+/* Writes a string in quotes, as libconfig reads it. */
+static void write_quoted(FILE *stream, const char *text)
+{
+	fputc('"', stream);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			fprintf(stream, "\\%c", c);
+		else if (c < ' ' || c == 0x7f)
+			fprintf(stream, "\\x%02x", c);
+		else
+			fputc(c, stream);
+	}
+	fputc('"', stream);
+}
+
+static void dump_scope(struct dump *dump, enum schema_scope scope, const void *base);
+
+static void dump_listen(const struct dump *dump, const struct group_settings *group)
+{
+	begin_line(dump);
+	fputs("listen = [ ", dump->stream);
+	for (size_t i = 0; i < group->n_listen; i++) {
+		fputs(i > 0 ? ", " : "", dump->stream);
+		write_quoted(dump->stream, group->listen[i].address.text);
+	}
+	fputs(" ];\n", dump->stream);
+}
+
+static void dump_groups(struct dump *dump, const struct settings *settings)
+{
+	fputs("groups = (\n", dump->stream);
+	for (size_t i = 0; i < settings->n_groups; i++) {
+		fputs("\t{\n", dump->stream);
+		dump->depth = 2;
+		dump_scope(dump, SCHEMA_GROUP, &settings->groups[i]);
+		dump->depth = 0;
+		fputs(i + 1 < settings->n_groups ? "\t},\n" : "\t}\n", dump->stream);
+	}
+	fputs(");\n", dump->stream);
+}
+
+/* Whether a key is written at all. */
+static bool is_wanted(const struct dump *dump, const struct schema_key *key, const void *base)
+{
+	const struct settings *settings = base;
+
+	if (dump->what == CONFIG_DUMP_ALL)
+		return true;
+	if (key->type == SCHEMA_GROUPS)
+		return settings->n_groups != 1 || !value_is_builtin(settings->groups);
+	return !key->default_text || !value_is(key, base, key->default_text);
+}
+
+static void dump_key(struct dump *dump, const struct schema_key *key, const void *base)
+{
+	const char *dot = strchr(key->path, '.');
+	char buffer[UNITS_TEXT_MAX];
+	const char *text;
+
+	if (key->type == SCHEMA_GROUPS) {
+		dump_groups(dump, base);
+		return;
+	}
+	if (key->type == SCHEMA_LISTEN) {
+		dump_listen(dump, base);
+		return;
+	}
+	begin_line(dump);
+	fprintf(dump->stream, "%s = ", dot ? dot + 1 : key->path);
+	text = value_text(key, base, buffer);
+	if (schema_is_quoted(key, text))
+		write_quoted(dump->stream, text);
+	else
+		fputs(text, dump->stream);
+	fputs(";\n", dump->stream);
+}
+
+/* All keys of a scope; those with the same "log." before their names stand in braces together. */
+static void dump_scope(struct dump *dump, enum schema_scope scope, const void *base)
+{
+	const struct schema_key *key = NULL;
+	const char *open = NULL; /* the path of the first key between the open braces */
+	size_t open_length = 0;
+
+	while ((key = schema_next(scope, key))) {
+		const char *dot = strchr(key->path, '.');
+
+		if (!is_wanted(dump, key, base))
+			continue;
+		if (open && strncmp(key->path, open, open_length) != 0) {
+			dump->depth--;
+			begin_line(dump);
+			fputs("};\n", dump->stream);
+			open = NULL;
+		}
+		if (!open && dot) {
+			open = key->path;
+			open_length = (size_t)(dot + 1 - key->path);
+			begin_line(dump);
+			fprintf(dump->stream, "%.*s = {\n", (int)open_length - 1, key->path);
+			dump->depth++;
+		}
+		dump_key(dump, key, base);
+	}
+	if (open) {
+		dump->depth--;
+		begin_line(dump);
+		fputs("};\n", dump->stream);
+	}
+}
+
+void config_dump(const struct settings *settings, enum config_dump what, FILE *stream)
+{
+	struct dump dump = {.stream = stream, .what = what};
+
+	dump_scope(&dump, SCHEMA_TOP, settings);
+}
+
+/* Finds the value that "log.level" or "groups.echo.backlog" names. NULL: none. */
+static const struct schema_key *find_value(const struct settings *settings, const char *path,
+					   const void **ret_base)
+{
+	const struct schema_key *key = schema_find(SCHEMA_TOP, path);
+	const char *name = path + strlen("groups.");
+	const char *dot;
+
+	*ret_base = settings;
+	if (key && key->type != SCHEMA_GROUPS)
+		return key;
+	if (strncmp(path, "groups.", strlen("groups.")) != 0)
+		return NULL;
+	dot = strchr(name, '.');
+	if (!dot)
+		return NULL;
+	for (size_t i = 0; i < settings->n_groups; i++) {
+		const struct group_settings *group = &settings->groups[i];
+		size_t length = (size_t)(dot - name);
+
+		*ret_base = group;
+		if (strlen(group->name) == length && memcmp(group->name, name, length) == 0)
+			return schema_find(SCHEMA_GROUP, dot + 1);
+	}
+	return NULL;
+}
+
+int config_dump_key(const struct settings *settings, const char *path, struct report *report,
+		    FILE *stream)
+{
+	const void *base;
+	const struct schema_key *key = find_value(settings, path, &base);
+	const struct group_settings *group = base;
+	char buffer[UNITS_TEXT_MAX];
+
+	if (!key) {
+		complain_unknown_path(report, settings, path);
+		return -ENOENT;
+	}
+	if (key->type == SCHEMA_LISTEN) {
+		for (size_t i = 0; i < group->n_listen; i++)
+			fprintf(stream, "%s\n", group->listen[i].address.text);
+		return 0;
+	}
+	fprintf(stream, "%s\n", value_text(key, base, buffer));
+	return 0;
+}

@@ -1,0 +1,28 @@
+#include "config/settings.h"
+
+#include <stdlib.h>
+
+static void group_fini(struct group_settings *group)
+{
+	free(group->name);
+	free(group->listen);
+	free(group->topology);
+	free(group->engine);
+	free(group->share);
+}
+
+struct settings *settings_free(struct settings *settings)
+{
+	if (!settings)
+		return NULL;
+	for (size_t i = 0; i < settings->n_groups; i++)
+		group_fini(&settings->groups[i]);
+	for (size_t i = 0; i < settings->n_files; i++)
+		free(settings->files[i]);
+	free(settings->user);
+	free(settings->groups);
+	free(settings->file);
+	free(settings->files);
+	free(settings);
+	return NULL;
+}

@@ -1,0 +1,403 @@
+#include "engine/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "engine/kinds.h"
+
+#define ACCEPTS_PER_PASS 4U /* from one listener: the rest is left to whoever is free */
+#define ACCEPTS_PER_TURN 4U /* then the worker goes behind the others that wait */
+#define READS_PER_TURN   4U /* of one connection: 256 KiB, then the others */
+
+#define SWEEP_MS        1000 /* idle and blocked connections */
+#define SWEEP_LINGER_MS 250
+#define SWEEP_DRAIN_MS  50
+
+const struct engine_kind *const engine_kinds[] = {
+	&engine_epoll,
+	NULL,
+};
+
+const struct engine_kind *engine_find(const char *name)
+{
+	if (strcmp(name, "auto") == 0)
+		return engine_kinds[0];
+	for (const struct engine_kind *const *kind = engine_kinds; *kind; kind++) {
+		if (strcmp((*kind)->name, name) == 0)
+			return *kind;
+	}
+	return NULL;
+}
+
+int engine_open(struct engine *engine, const struct engine_kind *kind,
+		const struct engine_setup *setup)
+{
+	const struct group_settings *group = setup->group;
+	struct lane *lane = setup->lane;
+	uint32_t reserved = (uint32_t)lane->n_listeners + LANE_SPARE_FDS;
+
+	assert(lane->shape.conns > reserved);
+	*engine = (struct engine){
+		.kind = kind,
+		.lane = lane,
+		.worker = setup->owner.worker,
+		.name = setup->name,
+		.table = lane_table(lane, setup->owner.worker),
+		.echo = {.pool = &lane->pool,
+			 .owner = setup->owner,
+			 .own = pool_own(&lane->pool, setup->owner.worker),
+			 .block = POOL_NONE,
+			 .now_ms = clock_coarse_ms(),
+			 .idle_timeout_ms = (uint32_t)(group->idle_timeout_ns / NS_PER_MS),
+			 .send_timeout_ms = (uint32_t)(group->send_timeout_ns / NS_PER_MS),
+			 .close_after = group->echo_close_after,
+			 .tag = setup->tag,
+			 .tag_length = (uint8_t)(group->echo_tag ? strlen(setup->tag) : 0)},
+		.acceptor = {.lane = lane,
+			     .worker = setup->owner.worker,
+			     .name = setup->name,
+			     .capacity = lane->shape.conns - reserved},
+		.rank = setup->rank,
+	};
+	engine->swept_ms = engine->echo.now_ms;
+	(void)sigprocmask(SIG_SETMASK, NULL, &engine->wait_mask);
+	sigdelset(&engine->wait_mask, SIGUSR2);
+
+	engine->state = calloc(1, kind->state_bytes);
+	if (!engine->state)
+		return -ENOMEM;
+	return kind->open(engine);
+}
+
+void engine_close(struct engine *engine)
+{
+	if (engine->state)
+		engine->kind->close(engine);
+	free(engine->state);
+	engine->state = NULL;
+}
+
+int engine_listen(struct engine *engine)
+{
+	int r = engine->kind->listen(engine);
+
+	engine->in_turn = 0;
+	engine->listening = r == 0;
+	if (r == 0)
+		engine->acceptor.pause = PAUSE_NONE;
+	return r;
+}
+
+static void engine_unlisten(struct engine *engine)
+{
+	if (engine->listening)
+		engine->kind->unlisten(engine);
+	engine->listening = false;
+}
+
+void engine_leave(struct engine *engine)
+{
+	struct lane *lane = engine->lane;
+
+	engine_unlisten(engine);
+	engine->acceptor.pause = PAUSE_NONE;
+
+	/*
+	 * Only this process's descriptors: the queue is there while the master has its own, and goes
+	 * with that one, however long the last connection takes.
+	 */
+	for (size_t i = 0; i < lane->n_listeners; i++)
+		lane->listeners[i] = fd_close(lane->listeners[i]);
+}
+
+/* Takes a place behind the others; whoever waits in the queue is reported at once. */
+static void engine_listen_again(struct engine *engine)
+{
+	int r = engine_listen(engine);
+
+	if (r < 0)
+		engine->failed = r;
+}
+
+/* Goes back to the listeners after a pause. */
+static void engine_resume(struct engine *engine)
+{
+	engine_listen_again(engine);
+	if (engine->rank == ENGINE_FIRST)
+		lane_tell(engine->lane); /* so that the others go behind it */
+}
+
+/*
+ * Leaves the listeners because it cannot take whoever waits there. The kernel has woken this worker
+ * for that client, and will wake nobody else for it.
+ */
+static void engine_pause(struct engine *engine)
+{
+	engine_unlisten(engine);
+	if (engine->rank != ENGINE_ALONE && engine->acceptor.pause != PAUSE_ROOM)
+		lane_tell(engine->lane);
+}
+
+void engine_look(struct engine *engine)
+{
+	if (engine->acceptor.pause == PAUSE_ROOM)
+		engine_resume(engine);
+	else if (engine->listening &&
+		 (engine->rank == ENGINE_EQUAL || engine->rank == ENGINE_BEHIND))
+		engine_listen_again(engine);
+}
+
+/* The end of a connection. Its descriptor goes last: from then on its record may be taken again. */
+static void engine_end(struct engine *engine, int fd)
+{
+	struct conn *conn = &engine->table.conns[fd];
+
+	echo_close(&engine->echo, conn);
+	fd_close(fd);
+	engine->held--;
+	lane_release(engine->lane, engine->worker);
+	if (engine->acceptor.pause == PAUSE_FULL)
+		engine_resume(engine);
+}
+
+static ssize_t step_do(int fd, const struct echo_step *step)
+{
+	ssize_t r = 0;
+
+	switch (step->action) {
+	case ECHO_RECV:
+	case ECHO_DISCARD:
+		r = recv(fd, step->data, step->length, step->flags);
+		break;
+	case ECHO_SEND:
+		r = send(fd, step->data, step->length, step->flags);
+		break;
+	case ECHO_SHUTDOWN:
+		r = shutdown(fd, SHUT_WR);
+		break;
+	case ECHO_WAIT:
+	case ECHO_CLOSE:
+	case ECHO_RESET:
+		assert(!"not a system call");
+	}
+	return r < 0 ? -errno : r;
+}
+
+/* One connection's turn: until it waits, is closed, or has had its share. */
+static void engine_turn(struct engine *engine, int fd)
+{
+	static const struct linger no_linger = {.l_onoff = 1, .l_linger = 0};
+	struct conn *conn = &engine->table.conns[fd];
+	unsigned reads = 0;
+
+	while (reads < READS_PER_TURN || echo_in_hand(&engine->echo, conn)) {
+		struct echo_step step = echo_next(&engine->echo, conn);
+
+		if (step.action == ECHO_WAIT)
+			return;
+		if (step.action == ECHO_RESET)
+			(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof(no_linger));
+		if (step.action == ECHO_CLOSE || step.action == ECHO_RESET) {
+			engine_end(engine, fd);
+			return;
+		}
+
+		ssize_t result = step_do(fd, &step);
+
+		if (step.action == ECHO_RECV || step.action == ECHO_DISCARD)
+			reads++;
+		echo_done(&engine->echo, conn, &step, result);
+	}
+	engine->kind->rearm(engine, fd, conn_generation(conn));
+}
+
+void engine_serve(struct engine *engine, int fd, uint32_t generation, unsigned flags)
+{
+	struct conn *conn = &engine->table.conns[fd];
+
+	/* Of an earlier connection with this descriptor, which ended in the same pass. */
+	if (!conn_is_open(conn) || conn_generation(conn) != generation)
+		return;
+	echo_event(&engine->echo, conn, flags);
+	engine_turn(engine, fd);
+}
+
+/* Takes an accepted connection in, and serves at once what is there already. */
+static void engine_adopt(struct engine *engine, int fd)
+{
+	/* The lowest free number is given out, and capacity keeps below the table's size. */
+	assert((uint32_t)fd < engine->table.n_conns);
+
+	struct conn *conn = &engine->table.conns[fd];
+	uint32_t generation = conn_open(conn);
+
+	echo_open(&engine->echo, conn);
+	engine->held++;
+	if ((uint32_t)fd >= engine->high_fd)
+		engine->high_fd = (uint32_t)fd + 1;
+
+	int r = engine->kind->watch(engine, fd, generation);
+
+	if (r < 0) {
+		log_warning(
+			"%s (pid %d): a client is sent away, its connection cannot be watched: %s",
+			engine->name, (int)getpid(), strerror(-r));
+		engine_end(engine, fd);
+		return;
+	}
+	engine_turn(engine, fd);
+}
+
+/* Accepts at most `most` clients of a listener, each served before the next. */
+static enum accept_outcome engine_accept_some(struct engine *engine, int listener, unsigned most)
+{
+	enum accept_outcome outcome = ACCEPT_TAKEN;
+
+	for (unsigned i = 0; i < most; i++) {
+		int fd;
+
+		outcome = acceptor_take(&engine->acceptor, listener, engine->held,
+					engine->echo.now_ms, &fd);
+		switch (outcome) {
+		case ACCEPT_TAKEN:
+			engine->in_turn++;
+			engine_adopt(engine, fd);
+			break;
+		case ACCEPT_SKIPPED:
+			break;
+		case ACCEPT_FAILED:
+			engine->failed = -fd;
+			return outcome;
+		case ACCEPT_PAUSED:
+			engine_pause(engine);
+			return outcome;
+		case ACCEPT_EMPTY:
+			return outcome;
+		}
+	}
+	return outcome;
+}
+
+/*
+ * The kernel wakes the one who has waited longest in its queue of waiters, and leaves it in front:
+ * without turns the first worker would get every client as long as it is quick. A worker that is
+ * nearly full goes behind the others after every client.
+ */
+static bool turn_is_over(const struct engine *engine)
+{
+	uint32_t capacity = engine->acceptor.capacity;
+
+	if (engine->rank != ENGINE_EQUAL || !engine->listening || engine->in_turn == 0)
+		return false;
+	return engine->in_turn >= ACCEPTS_PER_TURN || engine->held >= capacity - capacity / 8;
+}
+
+void engine_accept(struct engine *engine, size_t listener)
+{
+	/* An event from before a pause that began in the same pass. */
+	if (!engine->listening)
+		return;
+	engine_accept_some(engine, engine->lane->listeners[listener], ACCEPTS_PER_PASS);
+	if (turn_is_over(engine))
+		engine_listen_again(engine);
+}
+
+bool engine_empty_queues(struct engine *engine)
+{
+	bool empty = true;
+
+	for (size_t i = 0; i < engine->lane->n_listeners; i++) {
+		int listener = engine->lane->listeners[i];
+
+		if (listener >= 0 &&
+		    engine_accept_some(engine, listener, UINT32_MAX) != ACCEPT_EMPTY)
+			empty = false;
+	}
+	return empty;
+}
+
+void engine_drain(struct engine *engine)
+{
+	engine->echo.draining = true;
+}
+
+/* How often the clock is looked at for all connections; -1: it need not be. */
+static int sweep_interval_ms(const struct engine *engine)
+{
+	if (engine->echo.draining)
+		return SWEEP_DRAIN_MS;
+	if (engine->echo.shut > 0)
+		return SWEEP_LINGER_MS;
+	if (engine->echo.idle_timeout_ms > 0 && engine->held > 0)
+		return SWEEP_MS;
+	if (engine->echo.send_timeout_ms > 0 && engine->echo.blocked > 0)
+		return SWEEP_MS;
+	return -1;
+}
+
+/* Bytes that the peer has not acknowledged yet. */
+static uint32_t send_buffer_bytes(int fd)
+{
+	int bytes = 0;
+
+	(void)ioctl(fd, SIOCOUTQ, &bytes);
+	return (uint32_t)bytes;
+}
+
+static void engine_sweep(struct engine *engine)
+{
+	engine->swept_ms = engine->echo.now_ms;
+	for (uint32_t fd = 0; fd < engine->high_fd; fd++) {
+		struct conn *conn = &engine->table.conns[fd];
+
+		if (!conn_is_open(conn))
+			continue;
+		if (echo_is_blocked(conn))
+			echo_unacked(&engine->echo, conn, send_buffer_bytes((int)fd));
+		if (echo_tick(&engine->echo, conn))
+			engine_turn(engine, (int)fd);
+	}
+}
+
+/* Milliseconds until the clock makes something due, -1: it never does. */
+static int engine_timeout_ms(const struct engine *engine, uint32_t now_ms)
+{
+	int interval_ms = sweep_interval_ms(engine);
+	int retry_ms = acceptor_timeout_ms(&engine->acceptor, now_ms);
+
+	if (interval_ms < 0)
+		return retry_ms;
+
+	int32_t sweep_ms = interval_ms - (int32_t)(now_ms - engine->swept_ms);
+
+	if (sweep_ms < 0)
+		sweep_ms = 0;
+	return retry_ms >= 0 && retry_ms < sweep_ms ? retry_ms : sweep_ms;
+}
+
+int engine_pass(struct engine *engine)
+{
+	int r = engine->kind->pass(engine, engine_timeout_ms(engine, clock_coarse_ms()));
+
+	if (r < 0)
+		return r;
+
+	int interval_ms = sweep_interval_ms(engine);
+
+	engine->echo.now_ms = clock_coarse_ms();
+	if (interval_ms >= 0 && engine->echo.now_ms - engine->swept_ms >= (uint32_t)interval_ms)
+		engine_sweep(engine);
+	if (acceptor_due(&engine->acceptor, engine->echo.now_ms))
+		engine_resume(engine);
+	return engine->failed;
+}

@@ -1,0 +1,124 @@
+/*
+ * Engines: how one worker moves bytes.
+ *
+ * An engine is a way to wait for sockets, one file each, listed in engine.c. The rules of the
+ * service are not its business: whether to accept stands in accept.h, what to do with a connection
+ * in echo.h, and this file joins them, so that an engine only waits, says what it saw, and keeps its
+ * registrations. The core wraps every operation; nobody else calls a kind's.
+ */
+#ifndef LANED_ENGINE_ENGINE_H
+#define LANED_ENGINE_ENGINE_H
+
+#include <signal.h>
+
+#include "config/settings.h"
+#include "engine/accept.h"
+#include "engine/echo.h"
+#include "lane/lane.h"
+
+/* Among those who wait on the same listeners. */
+enum engine_rank {
+	ENGINE_ALONE,  /* nobody else does */
+	ENGINE_EQUAL,  /* others do, and all take turns */
+	ENGINE_FIRST,  /* others do, and stay behind this one */
+	ENGINE_BEHIND, /* this one stays behind the others */
+};
+
+struct engine;
+
+struct engine_kind {
+	const char *name;   /* as in laned.conf(5) */
+	size_t state_bytes; /* of `state`, zeroed before open() */
+
+	/* Prepares to wait, for the lane's look_fd too. Returns 0 or -errno; undone by close(). */
+	int (*open)(struct engine *engine);
+	void (*close)(struct engine *engine);
+
+	/*
+	 * Begins to wait on all listeners, behind all who wait on them already; if it waited before,
+	 * it gives that place up. Returns 0 or -errno.
+	 */
+	int (*listen)(struct engine *engine);
+	void (*unlisten)(struct engine *engine);
+
+	/*
+	 * Begins to wait for an accepted connection whose record has been opened. Returns 0, or -errno
+	 * when it cannot.
+	 */
+	int (*watch)(struct engine *engine, int fd, uint32_t generation);
+
+	/* A turn ended although more may be there: the connection is to be reported again. */
+	void (*rearm)(struct engine *engine, int fd, uint32_t generation);
+
+	/*
+	 * Waits with the engine's wait_mask for at most timeout_ms (-1: for ever), then hands a bounded
+	 * number of events to engine_accept(), engine_look() and engine_serve(). Returns 0, also after
+	 * a signal, or -errno.
+	 */
+	int (*pass)(struct engine *engine, int timeout_ms);
+};
+
+/* One worker's engine. */
+struct engine {
+	const struct engine_kind *kind;
+	void *state; /* the kind's */
+	struct lane *lane;
+	uint32_t worker;
+	const char *name; /* of the worker, for the log */
+	struct conn_table table;
+	struct echo echo;
+	struct acceptor acceptor;
+	sigset_t wait_mask; /* signals blocked while it waits: as before, but for SIGUSR2 */
+	bool listening;
+	enum engine_rank rank;
+	unsigned in_turn;  /* clients accepted since it last took its place behind the others */
+	uint32_t held;     /* connections */
+	uint32_t high_fd;  /* one more than the highest connection's descriptor so far */
+	uint32_t swept_ms; /* when the clock was last looked at for all connections */
+	int failed;        /* 0, or the -errno that makes it useless */
+};
+
+struct engine_setup {
+	const struct group_settings *group;
+	struct lane *lane;
+	struct pool_owner owner; /* worker and generation */
+	const char *name;        /* of the worker, for the log; must outlive the engine */
+	enum engine_rank rank;
+	const char *tag; /* appended to messages if the group wants it; must outlive the engine */
+};
+
+/* The engine of that name ("auto": the best), NULL: none. */
+const struct engine_kind *engine_find(const char *name);
+
+/* All engines, best first, ended by NULL. */
+extern const struct engine_kind *const engine_kinds[];
+
+/* Returns 0 or -errno; engine_close() in both cases. */
+int engine_open(struct engine *engine, const struct engine_kind *kind,
+		const struct engine_setup *setup);
+void engine_close(struct engine *engine);
+
+/* Takes a place at the listeners, behind all others. Returns 0 or -errno. */
+int engine_listen(struct engine *engine);
+
+/* Gives the place up for good, and the process's descriptors of the listeners. */
+void engine_leave(struct engine *engine);
+
+/* One pass: waits until something is to be done, and does a bounded part of it. Returns 0 or -errno. */
+int engine_pass(struct engine *engine);
+
+/* From now on quiet connections end. */
+void engine_drain(struct engine *engine);
+
+/*
+ * Accepts and serves until nobody waits on any listener. True: nobody does. False: the worker or
+ * the lane has no room for all.
+ */
+bool engine_empty_queues(struct engine *engine);
+
+/* For kinds: a listener is readable; look_fd is; a connection is (`flags`: enum conn_flag). */
+void engine_accept(struct engine *engine, size_t listener);
+void engine_look(struct engine *engine);
+void engine_serve(struct engine *engine, int fd, uint32_t generation, unsigned flags);
+
+#endif

@@ -1,0 +1,182 @@
+#include "lane/lane.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#define PAGE_BYTES ((size_t)4096) /* alignment of the parts; a larger page does no harm */
+
+static size_t page_align(size_t bytes)
+{
+	return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+/* Where each part of the mapping begins; `end` is its size. */
+struct lane_layout {
+	size_t owners, tables, blocks, end;
+};
+
+static size_t table_bytes(const struct lane_shape *shape)
+{
+	return page_align(shape->conns * sizeof(struct conn));
+}
+
+static struct lane_layout lane_layout(const struct lane_shape *shape)
+{
+	struct lane_layout at;
+
+	at.owners =
+		page_align(sizeof(struct scoreboard) + shape->workers * sizeof(struct worker_line));
+	at.tables = at.owners + page_align(shape->blocks * sizeof(_Atomic uint64_t));
+	at.blocks = at.tables + shape->workers * table_bytes(shape);
+	at.end = at.blocks + shape->blocks * POOL_BLOCK_BYTES;
+	return at;
+}
+
+int lane_open(struct lane *lane, const char *group, unsigned number, const struct lane_shape *shape,
+	      size_t n_listeners)
+{
+	struct lane_layout at = lane_layout(shape);
+
+	*lane = (struct lane){.shape = *shape, .look_fd = -1};
+	(void)snprintf(lane->name, sizeof(lane->name), "%s/%u", group, number);
+
+	lane->listeners = malloc(n_listeners * sizeof(*lane->listeners));
+	if (!lane->listeners)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_listeners; i++)
+		lane->listeners[i] = -1;
+	lane->n_listeners = n_listeners;
+
+	/* Not reserved: buffer_memory is a bound, not a need. */
+	void *base = mmap(NULL, at.end, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED) {
+		int r = -errno;
+
+		lane_close(lane);
+		return r;
+	}
+	lane->board = base;
+	lane->size_bytes = at.end;
+	lane->tables = (struct conn *)((char *)base + at.tables);
+	lane->pool = (struct pool){
+		.owner = (_Atomic uint64_t *)((char *)base + at.owners),
+		.blocks = (uint8_t *)base + at.blocks,
+		.n_blocks = shape->blocks,
+		.n_own = shape->workers,
+		.cursor = shape->workers,
+	};
+
+	/* A core dump has no use for clients' bytes. */
+	(void)madvise(lane->pool.blocks, shape->blocks * POOL_BLOCK_BYTES, MADV_DONTDUMP);
+
+	lane->look_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (lane->look_fd < 0) {
+		int r = -errno;
+
+		lane_close(lane);
+		return r;
+	}
+	return 0;
+}
+
+void lane_close(struct lane *lane)
+{
+	for (size_t i = 0; i < lane->n_listeners; i++)
+		fd_close(lane->listeners[i]);
+	free(lane->listeners);
+	if (lane->board) {
+		(void)munmap(lane->board, lane->size_bytes);
+		fd_close(lane->look_fd);
+	}
+	*lane = (struct lane){.look_fd = -1};
+}
+
+struct conn_table lane_table(const struct lane *lane, uint32_t worker)
+{
+	char *tables = (char *)lane->tables;
+
+	assert(worker < lane->shape.workers);
+	return (struct conn_table){
+		.conns = (struct conn *)(tables + worker * table_bytes(&lane->shape)),
+		.n_conns = lane->shape.conns,
+	};
+}
+
+/* Connections of all workers. Each adds its own before it adds up, so that the sum is never too low. */
+static uint32_t lane_connections(const struct lane *lane)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < lane->shape.workers; i++)
+		sum += atomic_load(&lane_worker(lane, i)->connections);
+	return sum;
+}
+
+void lane_tell(const struct lane *lane)
+{
+	/* Fails only if 2^64 - 2 writes came before; all wait for the edge, nobody reads. */
+	(void)eventfd_write(lane->look_fd, 1);
+}
+
+bool lane_reserve(struct lane *lane, uint32_t worker)
+{
+	_Atomic uint32_t *own = &lane_worker(lane, worker)->connections;
+
+	atomic_fetch_add(own, 1);
+	if (lane_connections(lane) <= lane->shape.max_connections)
+		return true;
+
+	/*
+	 * Say so first, look again then: whoever ends a connection counts first and looks for the
+	 * wish then, so one of the two sees the other (all of it sequentially consistent).
+	 */
+	atomic_fetch_sub(own, 1);
+	atomic_store(&lane->board->room_wanted, 1);
+	if (lane_connections(lane) >= lane->shape.max_connections)
+		return false;
+	atomic_fetch_add(own, 1);
+	if (lane_connections(lane) <= lane->shape.max_connections)
+		return true;
+	lane_release(lane, worker);
+	return false;
+}
+
+void lane_release(struct lane *lane, uint32_t worker)
+{
+	atomic_fetch_sub(&lane_worker(lane, worker)->connections, 1);
+	if (atomic_load(&lane->board->room_wanted) == 0)
+		return;
+	atomic_store(&lane->board->room_wanted, 0);
+	lane_tell(lane);
+}
+
+void lane_bury(struct lane *lane, struct pool_owner dead)
+{
+	struct conn_table table = lane_table(lane, dead.worker);
+	struct worker_line *line = lane_worker(lane, dead.worker);
+
+	/*
+	 * The records of the dead are dropped with their pages. Generations start again at 0: no event
+	 * of the dead process can reach another, its epoll set went with it.
+	 */
+	if (madvise(table.conns, table_bytes(&lane->shape), MADV_REMOVE) < 0)
+		memset(table.conns, 0, table.n_conns * sizeof(*table.conns));
+	pool_sweep(&lane->pool, dead);
+	atomic_store(&line->phase, WORKER_GONE);
+	atomic_store(&line->connections, 0);
+
+	/*
+	 * It may have died between counting a connection off and telling so, or between being woken
+	 * for a client and taking it: the kernel wakes nobody else for that one.
+	 */
+	lane_tell(lane);
+}

@@ -1,0 +1,278 @@
+/*
+ * laned: a TCP echo daemon whose worker topology is a configuration key. This file reads the command
+ * line and hands over.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include <gnu/libc-version.h>
+#include "base/fd.h"
+#include "base/libraries.h"
+#include "base/log.h"
+#include "base/malloc.h"
+#include "base/title.h"
+#include "config/config.h"
+#include "engine/engine.h"
+#include "master/limits.h"
+#include "master/master.h"
+
+enum verb { VERB_RUN, VERB_CHECK, VERB_DUMP, VERB_VERSION, VERB_BUILD, VERB_HELP };
+
+struct command_line {
+	enum verb verb;
+	const char *config; /* NULL: the installed file, or the built-in default */
+	const char *key;    /* of VERB_DUMP; NULL: all */
+	bool quiet;
+	bool changed;
+};
+
+/* Short letter, long name, argument, what it does: the table that getopt and --help come from. */
+static const struct {
+	char letter;
+	const char *name;
+	const char *argument;
+	const char *help;
+} options[] = {
+	{'c', "config", "FILE", "read this configuration (\"-\": standard input)"},
+	{'t', "check", NULL, "check the configuration and exit"},
+	{'q', "quiet", NULL, "with -t: say nothing if it is right"},
+	{'T', "dump", NULL, "write the configuration in effect, or the value of KEY, and exit"},
+	{'n', "changed", NULL, "with -T: only what differs from the default"},
+	{'V', "version", NULL, "write the version and exit; twice: how this program was built"},
+	{'h', "help", NULL, "write this help and exit"},
+};
+
+#define N_OPTIONS (sizeof(options) / sizeof(options[0]))
+
+static int write_help(void)
+{
+	printf("Usage: laned [-c FILE]\n"
+	       "       laned -t [-q] [-c FILE]\n"
+	       "       laned -T [-n] [-c FILE] [KEY]\n"
+	       "       laned -V | -VV | -h\n"
+	       "\n"
+	       "TCP echo daemon (RFC 862) with a choice of worker topologies.\n"
+	       "\n");
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		char names[40];
+
+		(void)snprintf(names, sizeof(names), "-%c, --%s%s%s", options[i].letter,
+			       options[i].name, options[i].argument ? " " : "",
+			       options[i].argument ? options[i].argument : "");
+		printf("  %-20s  %s\n", names, options[i].help);
+	}
+	printf("\nSee laned(8) and laned.conf(5).\n");
+	return EX_OK;
+}
+
+static int write_build(void)
+{
+	printf("laned %s\n", PACKAGE_VERSION);
+	printf("compiler: %s\n", BUILD_COMPILER);
+	printf("configure: %s\n", BUILD_CONFIGURE_ARGS);
+	printf("configuration file: %s\n", SYSCONFDIR "/laned/laned.conf");
+	printf("built with: libconfig %s, libsystemd %s\n", BUILD_LIBCONFIG, BUILD_LIBSYSTEMD);
+	printf("running with: %s, glibc %s,", malloc_version(), gnu_get_libc_version());
+	libraries_write(stdout);
+	printf("\n");
+	printf("engines:");
+	for (const struct engine_kind *const *kind = engine_kinds; *kind; kind++)
+		printf(" %s", (*kind)->name);
+	printf("\n");
+	return EX_OK;
+}
+
+static int usage_error(void)
+{
+	fprintf(stderr, "Try 'laned --help'.\n");
+	return EX_USAGE;
+}
+
+/* Makes getopt's tables from ours. */
+static void options_for_getopt(char letters[static 2 * N_OPTIONS + 1],
+			       struct option longs[static N_OPTIONS + 1])
+{
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		*letters++ = options[i].letter;
+		if (options[i].argument)
+			*letters++ = ':';
+		longs[i] = (struct option){
+			.name = options[i].name,
+			.has_arg = options[i].argument ? required_argument : no_argument,
+			.val = options[i].letter,
+		};
+	}
+	*letters = '\0';
+	longs[N_OPTIONS] = (struct option){0};
+}
+
+/* Two verbs at once are a mistake, but for -V, of which two are one. */
+static bool choose_verb(struct command_line *line, enum verb verb)
+{
+	if (verb == VERB_VERSION && line->verb >= VERB_VERSION)
+		verb = VERB_BUILD;
+	else if (line->verb != VERB_RUN && line->verb != verb) {
+		fprintf(stderr, "laned: only one of -t, -T, -V and -h can be given\n");
+		return false;
+	}
+	line->verb = verb;
+	return true;
+}
+
+/* Returns EX_OK or EX_USAGE. */
+static int command_line_parse(int argc, char **argv, struct command_line *ret)
+{
+	char letters[2 * N_OPTIONS + 1];
+	struct option longs[N_OPTIONS + 1];
+	bool good = true;
+	int letter;
+
+	options_for_getopt(letters, longs);
+	while (good && (letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		switch (letter) {
+		case 'c':
+			ret->config = optarg;
+			break;
+		case 't':
+			good = choose_verb(ret, VERB_CHECK);
+			break;
+		case 'T':
+			good = choose_verb(ret, VERB_DUMP);
+			break;
+		case 'V':
+			good = choose_verb(ret, VERB_VERSION);
+			break;
+		case 'h':
+			good = choose_verb(ret, VERB_HELP);
+			break;
+		case 'q':
+			ret->quiet = true;
+			break;
+		case 'n':
+			ret->changed = true;
+			break;
+		default: /* getopt has said what is wrong */
+			return usage_error();
+		}
+	}
+	if (good && ret->verb == VERB_DUMP && optind < argc)
+		ret->key = argv[optind++];
+	if (good && optind < argc) {
+		fprintf(stderr, "laned: '%s': no argument is expected here\n", argv[optind]);
+		good = false;
+	}
+	if (good && ret->quiet && ret->verb != VERB_CHECK) {
+		fprintf(stderr, "laned: -q goes with -t\n");
+		good = false;
+	}
+	if (good && ret->changed && (ret->verb != VERB_DUMP || ret->key)) {
+		fprintf(stderr, "laned: -n goes with -T, without a key\n");
+		good = false;
+	}
+	return good ? EX_OK : usage_error();
+}
+
+/* Loads and checks, the same for every verb. Returns 0 or an exit status; *ret is the caller's. */
+static int configuration_load(const struct command_line *line, struct report *report,
+			      struct settings **ret)
+{
+	struct host_limits host;
+	int r = config_load(line->config, report, ret);
+
+	if (r == 0) {
+		host_limits_read(&host);
+		limits_check(*ret, &host, report);
+	}
+	report_summary(report, *ret && (*ret)->file ? (*ret)->file
+			       : line->config       ? line->config
+						    : "the built-in default");
+	if (r == -EACCES || r == -EPERM)
+		return EX_NOPERM;
+	if (r == -ENOMEM)
+		return EX_OSERR;
+	return r < 0 || report->errors > 0 ? EX_CONFIG : EX_OK;
+}
+
+static int verb_dump(const struct command_line *line, const struct settings *settings,
+		     struct report *report)
+{
+	int status = EX_OK;
+
+	if (line->key)
+		status = config_dump_key(settings, line->key, report, stdout) < 0 ? EX_USAGE
+										  : EX_OK;
+	else
+		config_dump(settings, line->changed ? CONFIG_DUMP_CHANGED : CONFIG_DUMP_ALL,
+			    stdout);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "laned: cannot write: %s\n", strerror(errno));
+		return EX_OSERR;
+	}
+	return status;
+}
+
+static int verb_do(const struct command_line *line)
+{
+	struct report report = {.stream = stderr};
+	struct settings *settings = NULL;
+	int status = configuration_load(line, &report, &settings);
+
+	if (status == EX_OK && line->verb == VERB_CHECK && !line->quiet)
+		fprintf(stderr, "laned: configuration ok\n");
+	if (status == EX_OK && line->verb == VERB_DUMP)
+		status = verb_dump(line, settings, &report);
+	report_fini(&report);
+	if (status == EX_OK && line->verb == VERB_RUN) {
+		log_open(settings->log_target, settings->log_level);
+		status = master_run(settings);
+	}
+	settings_free(settings);
+	return status;
+}
+
+/*
+ * From the first instruction: no signal may end what has not begun to understand it. Those that tell
+ * of a crash stay as they are, whoever sends them.
+ */
+static void signals_block(void)
+{
+	static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+	sigset_t blocked;
+
+	sigfillset(&blocked);
+	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		sigdelset(&blocked, crashes[i]);
+	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	struct command_line line = {0};
+
+	signals_block();
+
+	if (fd_fill_standard() < 0)
+		return EX_OSERR;
+	title_init(argc, argv);
+
+	int status = command_line_parse(argc, argv, &line);
+
+	if (status != EX_OK)
+		return status;
+	switch (line.verb) {
+	case VERB_HELP:
+		return write_help();
+	case VERB_VERSION:
+		printf("laned %s\n", PACKAGE_VERSION);
+		return EX_OK;
+	case VERB_BUILD:
+		return write_build();
+	default:
+		return verb_do(&line);
+	}
+}

@@ -1,0 +1,174 @@
+#include "master/limits.h"
+
+#include <stdio.h>
+
+#include "base/cpu.h"
+
+#define SOMAXCONN_FILE "/proc/sys/net/core/somaxconn"
+
+void host_limits_read(struct host_limits *ret)
+{
+	struct rlimit nofile;
+	FILE *file = fopen(SOMAXCONN_FILE, "re");
+
+	*ret = (struct host_limits){.cpus = cpu_usable()};
+	if (getrlimit(RLIMIT_NOFILE, &nofile) == 0 && nofile.rlim_max != RLIM_INFINITY)
+		ret->nofile = nofile.rlim_max;
+	if (!file)
+		return;
+	if (fscanf(file, "%u", &ret->somaxconn) != 1)
+		ret->somaxconn = 0;
+	(void)fclose(file);
+}
+
+uint64_t limits_share(uint64_t total, unsigned lanes, unsigned i)
+{
+	return total / lanes + (i < total % lanes ? 1 : 0);
+}
+
+/* Descriptors that a worker of the fullest lane needs to hold all of its lane's connections. */
+static rlim_t nofile_needed(const struct group_settings *group, const struct plan *plan)
+{
+	return limits_share(group->max_connections, plan->lanes, 0) + group->n_listen +
+	       LANE_SPARE_FDS;
+}
+
+rlim_t limits_nofile(const struct group_settings *group, const struct plan *plan,
+		     const struct host_limits *host)
+{
+	rlim_t nofile = group->nofile > 0 ? group->nofile : nofile_needed(group, plan);
+
+	return host->nofile > 0 && nofile > host->nofile ? host->nofile : nofile;
+}
+
+struct lane_shape limits_lane_shape(const struct group_settings *group, const struct plan *plan,
+				    unsigned lane, rlim_t nofile)
+{
+	return (struct lane_shape){
+		.workers = plan_workers(plan),
+		.conns = (uint32_t)nofile,
+		.blocks = (uint32_t)(limits_share(group->buffer_memory_bytes, plan->lanes, lane) /
+				     POOL_BLOCK_BYTES),
+		.max_connections = (uint32_t)limits_share(group->max_connections, plan->lanes,
+							  lane),
+	};
+}
+
+/* "laned.conf:12", or "its default" for what is written nowhere. */
+static const char *origin_text(const struct origin *origin, char *text, size_t size)
+{
+	if (!origin->file)
+		return "its default";
+	(void)snprintf(text, size, "%s:%u", origin->file, origin->line);
+	return text;
+}
+
+/* The place to point at: the key's, or the group's when the key is not written. */
+static const struct origin *key_origin(const struct group_settings *group, enum group_key key)
+{
+	return group->origins[key].file ? &group->origins[key] : &group->origin;
+}
+
+/* What the default says, or less, nobody misses: the default stands in every dump. */
+#define STANDBY_DEFAULT 1
+
+static void check_standby(const struct group_settings *group, struct report *report)
+{
+	const struct origin *origin = &group->origins[GROUP_KEY_STANDBY];
+
+	if (group->standby > STANDBY_DEFAULT && !topology_find(group->topology)->has_standbys)
+		report_add(report, REPORT_WARNING, origin,
+			   "only topology \"reuseport+standby\" has standbys",
+			   "group \"%s\": standby = %u is ignored: topology \"%s\" has none",
+			   group->name, group->standby, group->topology);
+}
+
+static void check_backlog(const struct group_settings *group, const struct host_limits *host,
+			  struct report *report)
+{
+	if (host->somaxconn == 0 || group->backlog <= host->somaxconn)
+		return;
+	report_add(report, REPORT_WARNING, key_origin(group, GROUP_KEY_BACKLOG),
+		   "raise net.core.somaxconn with sysctl(8), or lower backlog",
+		   "group \"%s\": backlog = %u is cut to %u by net.core.somaxconn (" SOMAXCONN_FILE
+		   ")",
+		   group->name, group->backlog, host->somaxconn);
+}
+
+static void check_lanes(const struct group_settings *group, const struct plan *plan,
+			struct report *report)
+{
+	char place[512];
+	uint64_t blocks = limits_share(group->buffer_memory_bytes, plan->lanes, plan->lanes - 1) /
+			  POOL_BLOCK_BYTES;
+	unsigned long long needed = 2ULL * plan_workers(plan);
+
+	if (group->max_connections < plan->lanes)
+		report_add(
+			report, REPORT_ERROR, key_origin(group, GROUP_KEY_MAX_CONNECTIONS),
+			"every lane needs at least one",
+			"group \"%s\": max_connections = %u is too few for %u lanes (workers: %s)",
+			group->name, group->max_connections, plan->lanes,
+			origin_text(&group->origins[GROUP_KEY_WORKERS], place, sizeof(place)));
+	if (blocks < needed)
+		report_add(report, REPORT_ERROR, key_origin(group, GROUP_KEY_BUFFER_MEMORY),
+			   "every worker needs two blocks of 64 KiB",
+			   "group \"%s\": buffer_memory is too small for %u lanes of %u workers "
+			   "(workers: %s): at least %llu KiB are needed",
+			   group->name, plan->lanes, plan_workers(plan),
+			   origin_text(&group->origins[GROUP_KEY_WORKERS], place, sizeof(place)),
+			   needed * plan->lanes * (POOL_BLOCK_BYTES / 1024));
+}
+
+static void check_nofile(const struct group_settings *group, const struct plan *plan,
+			 const struct host_limits *host, struct report *report)
+{
+	char place[512];
+	unsigned long long needed = nofile_needed(group, plan);
+	const struct origin *connections = &group->origins[GROUP_KEY_MAX_CONNECTIONS];
+
+	if (group->nofile > 0 && group->nofile < needed) {
+		report_add(report, REPORT_ERROR, key_origin(group, GROUP_KEY_NOFILE),
+			   "raise nofile, or leave it at 0: what the limits need",
+			   "group \"%s\": nofile = %u is less than the %llu descriptors that "
+			   "max_connections = %u needs (%s)",
+			   group->name, group->nofile, needed, group->max_connections,
+			   origin_text(connections, place, sizeof(place)));
+		return;
+	}
+
+	unsigned long long wanted = group->nofile > 0 ? group->nofile : needed;
+
+	if (host->nofile == 0 || wanted <= host->nofile)
+		return;
+	if (host->nofile < group->n_listen + LANE_SPARE_FDS + 1)
+		report_add(report, REPORT_ERROR, key_origin(group, GROUP_KEY_MAX_CONNECTIONS), NULL,
+			   "group \"%s\": the hard RLIMIT_NOFILE of this process (%llu) leaves no "
+			   "descriptor for a connection",
+			   group->name, (unsigned long long)host->nofile);
+	else
+		report_add(
+			report, REPORT_WARNING,
+			key_origin(group, group->nofile > 0 ? GROUP_KEY_NOFILE
+							    : GROUP_KEY_MAX_CONNECTIONS),
+			"raise the limit (LimitNOFILE= in the unit, ulimit -n), or lower max_connections",
+			"group \"%s\": a worker needs %llu descriptors for max_connections = %u (%s), "
+			"but the hard RLIMIT_NOFILE of this process is %llu",
+			group->name, wanted, group->max_connections,
+			origin_text(connections, place, sizeof(place)),
+			(unsigned long long)host->nofile);
+}
+
+void limits_check(const struct settings *settings, const struct host_limits *host,
+		  struct report *report)
+{
+	for (size_t i = 0; i < settings->n_groups; i++) {
+		const struct group_settings *group = &settings->groups[i];
+		struct plan plan = topology_plan(group, host->cpus);
+
+		check_standby(group, report);
+		check_backlog(group, host, report);
+		check_lanes(group, &plan, report);
+		check_nofile(group, &plan, host, report);
+	}
+}

@@ -1,0 +1,170 @@
+/*
+ * Stopping: nobody who waits in a queue or is in the middle of something is sent away.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sysexits.h>
+
+#include <systemd/sd-daemon.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "master/state.h"
+#include "net/listener.h"
+
+static void lane_listeners_close(struct lane *lane)
+{
+	for (size_t i = 0; i < lane->n_listeners; i++)
+		lane->listeners[i] = fd_close(lane->listeners[i]);
+}
+
+/* Nobody new comes in; whoever is in the queue, or on the way into it, is still served. */
+static void lane_listeners_mute(const struct lane *lane)
+{
+	for (size_t i = 0; i < lane->n_listeners; i++) {
+		int r = listener_mute(lane->listeners[i]);
+
+		if (r < 0)
+			log_warning("%s: new clients cannot be kept out while it is drained: %s",
+				    lane->name, strerror(-r));
+	}
+}
+
+static void worker_drain(struct worker *worker)
+{
+	worker->restart_source = sd_event_source_disable_unref(worker->restart_source);
+	atomic_store(&lane_worker(worker->lane, worker->number)->drain, 1);
+	worker_tell(worker);
+}
+
+static int drain_timed_out(sd_event_source *source, uint64_t now_us, void *userdata)
+{
+	struct master *master = userdata;
+	uint64_t connections = 0;
+
+	(void)source;
+	(void)now_us;
+	for (size_t i = 0; i < master->n_groups; i++) {
+		const struct group *group = &master->groups[i];
+
+		for (size_t k = 0; k < group->n_workers; k++)
+			connections += atomic_load(
+				&lane_worker(group->workers[k].lane, group->workers[k].number)
+					 ->connections);
+	}
+	log_warning("drain_timeout is over; %llu connections are cut",
+		    (unsigned long long)connections);
+	master_stop_now(master);
+	return 0;
+}
+
+void master_stop(struct master *master)
+{
+	uint64_t timeout_ns = master->settings->drain_timeout_ns;
+
+	if (master->phase >= MASTER_STOPPING || timeout_ns == 0) {
+		master_stop_now(master);
+		return;
+	}
+	master->phase = MASTER_STOPPING;
+	log_info("stopping: what waits is served, then quiet connections end");
+	(void)sd_notify(false, "STOPPING=1");
+
+	for (size_t i = 0; i < master->n_groups; i++) {
+		struct group *group = &master->groups[i];
+
+		for (unsigned k = 0; k < group->plan.lanes; k++)
+			lane_listeners_mute(&group->lanes[k]);
+		for (size_t k = 0; k < group->n_workers; k++)
+			worker_drain(&group->workers[k]);
+	}
+
+	/* Owned by the loop: it is never taken back. */
+	int r = sd_event_add_time_relative(master->event, NULL, CLOCK_MONOTONIC,
+					   timeout_ns / NS_PER_US, 1, drain_timed_out, master);
+
+	if (r < 0) {
+		log_error("cannot set a timer: %s; stopping at once", strerror(-r));
+		master_stop_now(master);
+		return;
+	}
+	master_stop_go_on(master);
+}
+
+void master_stop_now(struct master *master)
+{
+	if (master->phase < MASTER_STOPPING)
+		(void)sd_notify(false, "STOPPING=1");
+	master->phase = MASTER_ENDING;
+	for (size_t i = 0; i < master->n_groups; i++) {
+		struct group *group = &master->groups[i];
+
+		for (size_t k = 0; k < group->n_workers; k++) {
+			struct worker *worker = &group->workers[k];
+
+			worker->restart_source =
+				sd_event_source_disable_unref(worker->restart_source);
+			if (worker->pidfd >= 0)
+				(void)pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
+		}
+	}
+	master_stop_go_on(master);
+}
+
+/* Whether clients wait on a lane's listeners. */
+static bool lane_has_waiting(const struct lane *lane)
+{
+	for (size_t i = 0; i < lane->n_listeners; i++) {
+		if (lane->listeners[i] >= 0 && listener_depth(lane->listeners[i]) > 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Closes the listeners of a lane that no worker waits on any longer. If its last worker died before
+ * the queue was empty, another one comes for that. Returns how many processes are left or to come.
+ */
+static size_t lane_stop_go_on(struct master *master, struct lane *lane, struct worker *workers,
+			      unsigned n_workers)
+{
+	size_t running = 0, left = 0;
+
+	for (unsigned i = 0; i < n_workers; i++) {
+		if (workers[i].restart_source)
+			running++;
+		if (workers[i].pid == 0)
+			continue;
+		running++;
+		if (atomic_load(&lane_worker(lane, workers[i].number)->phase) == WORKER_LEFT)
+			left++;
+	}
+	if (running == 0 && master->phase == MASTER_STOPPING && lane_has_waiting(lane)) {
+		worker_restart(&workers[0]);
+		return 1;
+	}
+	if (running == left)
+		lane_listeners_close(lane);
+	return running;
+}
+
+void master_stop_go_on(struct master *master)
+{
+	size_t running = 0;
+
+	for (size_t i = 0; i < master->n_groups; i++) {
+		struct group *group = &master->groups[i];
+		unsigned per_lane = plan_workers(&group->plan);
+
+		for (unsigned k = 0; k < group->plan.lanes; k++)
+			running += lane_stop_go_on(master, &group->lanes[k],
+						   &group->workers[k * per_lane], per_lane);
+	}
+	if (running > 0)
+		return;
+	log_info("stopped");
+	(void)sd_event_exit(master->event, EX_OK);
+}

@@ -1,0 +1,196 @@
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/title.h"
+#include "engine/engine.h"
+
+/*
+ * How long a draining worker goes on accepting although the master lets nobody new in: handshakes
+ * that had begun must get through, wherever the client is.
+ */
+#define LEAVE_AFTER_MS 200U
+
+struct worker {
+	const struct worker_start *start;
+	struct worker_line *line;
+	struct engine engine;
+	char tag[WORKER_NAME_MAX + 2]; /* " NAME\n" */
+	uint32_t listen_turn;          /* the last one obeyed */
+	bool draining;
+	uint32_t drain_ms; /* since when */
+};
+
+_Noreturn static void worker_fail(const struct worker_start *start, const char *what, int error)
+{
+	log_error("%s (pid %d): %s: %s", start->name, (int)getpid(), what, strerror(error));
+	_exit(EX_OSERR);
+}
+
+/* Ends with the master. A change of account takes the wish back, so this comes again after it. */
+static void die_with_master(const struct worker_start *start)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		worker_fail(start, "cannot be tied to the master's life", errno);
+	if (getppid() != start->master) /* it died before we asked */
+		_exit(EX_OSERR);
+}
+
+/* Keeps what is the worker's: the lane's descriptors, the way to the master, the log. */
+static void keep_descriptors(const struct worker_start *start)
+{
+	const struct lane *lane = start->lane;
+	size_t n = 0;
+	_cleanup_(freep) int *keep = calloc(lane->n_listeners + 3, sizeof(*keep));
+
+	if (!keep)
+		worker_fail(start, "start", ENOMEM);
+	for (size_t i = 0; i < lane->n_listeners; i++)
+		keep[n++] = lane->listeners[i];
+	keep[n++] = lane->look_fd;
+	keep[n++] = start->notice_fd;
+	keep[n++] = log_fd();
+
+	int r = fd_close_all_but(keep, n);
+
+	if (r < 0)
+		worker_fail(start, "cannot close the master's descriptors", -r);
+}
+
+static void on_order(int signal_number)
+{
+	(void)signal_number; /* it ends the wait; the order stands on the scoreboard */
+}
+
+static void worker_become(const struct worker_start *start)
+{
+	const struct sigaction order = {.sa_handler = on_order};
+	struct rlimit nofile;
+
+	die_with_master(start);
+	keep_descriptors(start);
+	title_set("laned-worker", "laned: worker %s %s", start->name,
+		  worker_role_name(start->role));
+	(void)unsetenv("NOTIFY_SOCKET"); /* only the master speaks to the service manager */
+
+	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
+		worker_fail(start, "cannot read RLIMIT_NOFILE", errno);
+	nofile.rlim_cur = start->nofile;
+	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0)
+		worker_fail(start, "cannot set RLIMIT_NOFILE", errno);
+
+	int r = account_become(start->account);
+
+	if (r < 0)
+		worker_fail(start, "cannot change to the account of key user", -r);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		worker_fail(start, "cannot give up new privileges", errno);
+	die_with_master(start);
+
+	/* Unblocked only while the engine waits, so it interrupts nothing but a wait. */
+	if (sigaction(SIGUSR2, &order, NULL) < 0)
+		worker_fail(start, "cannot take orders", errno);
+}
+
+static enum engine_rank rank_of(const struct plan *plan, enum worker_role role)
+{
+	if (plan_workers(plan) == 1)
+		return ENGINE_ALONE;
+	if (role == WORKER_STANDBY)
+		return ENGINE_BEHIND;
+	return plan->primaries > 1 ? ENGINE_EQUAL : ENGINE_FIRST;
+}
+
+/* Tells the master. */
+static void worker_enter(struct worker *worker, enum worker_phase phase)
+{
+	atomic_store(&worker->line->phase, phase);
+	(void)eventfd_write(worker->start->notice_fd, 1);
+}
+
+/* Looks at what the master wants, and does it. Returns 0 or -errno. */
+static int worker_obey(struct worker *worker)
+{
+	uint32_t turn = atomic_load(&worker->line->listen_turn);
+
+	if (!worker->draining && atomic_load(&worker->line->drain)) {
+		worker->draining = true;
+		worker->drain_ms = clock_coarse_ms();
+		engine_drain(&worker->engine);
+	}
+	if (turn == worker->listen_turn || atomic_load(&worker->line->phase) == WORKER_LEFT)
+		return 0;
+	worker->listen_turn = turn;
+	return engine_listen(&worker->engine);
+}
+
+/* Whether a draining worker has nothing left to do. */
+static bool worker_drained(struct worker *worker)
+{
+	if (atomic_load(&worker->line->phase) != WORKER_LEFT) {
+		if (clock_coarse_ms() - worker->drain_ms < LEAVE_AFTER_MS ||
+		    !engine_empty_queues(&worker->engine))
+			return false;
+		engine_leave(&worker->engine);
+		worker_enter(worker, WORKER_LEFT);
+	}
+	return worker->engine.held == 0;
+}
+
+static int worker_loop(struct worker *worker)
+{
+	while (!worker->draining || !worker_drained(worker)) {
+		int r = worker_obey(worker);
+
+		if (r == 0)
+			r = engine_pass(&worker->engine);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+_Noreturn void worker_run(const struct worker_start *start)
+{
+	struct worker worker = {
+		.start = start,
+		.line = lane_worker(start->lane, start->owner.worker),
+	};
+
+	worker_become(start);
+	(void)snprintf(worker.tag, sizeof(worker.tag), " %s\n", start->name);
+
+	int r = engine_open(&worker.engine, engine_find(start->group->engine),
+			    &(struct engine_setup){
+				    .group = start->group,
+				    .lane = start->lane,
+				    .owner = start->owner,
+				    .name = start->name,
+				    .rank = rank_of(start->plan, start->role),
+				    .tag = worker.tag,
+			    });
+
+	if (r == 0)
+		r = worker_obey(&worker); /* a primary waits on the listeners before it says so */
+	if (r < 0)
+		worker_fail(start, "cannot start its engine", -r);
+	worker_enter(&worker, WORKER_READY);
+
+	r = worker_loop(&worker);
+	if (r < 0)
+		worker_fail(start, "its engine failed", -r);
+	engine_close(&worker.engine);
+	_exit(EX_OK);
+}

@@ -1,0 +1,160 @@
+/* The small things below everything: descriptors, CPUs, the log. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+static void test_cpu_quota(void **state)
+{
+	(void)state;
+	assert_int_equal(cpu_quota_parse("max 100000"), 0);
+	assert_int_equal(cpu_quota_parse("200000 100000"), 2);
+	assert_int_equal(cpu_quota_parse("150000 100000"), 2);
+	assert_int_equal(cpu_quota_parse("1000 100000"), 1);
+	assert_int_equal(cpu_quota_parse(""), 0);
+	assert_int_equal(cpu_quota_parse("1 0"), 0);
+	assert_int_equal(cpu_quota_parse("0 100000"), 0);
+	assert_true(cpu_usable() >= 1);
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void test_close_all_but(void **state)
+{
+	int fds[6];
+	int keep[] = {0, 0, STDERR_FILENO};
+
+	(void)state;
+	for (size_t i = 0; i < 6; i++)
+		fds[i] = open("/dev/null", O_RDONLY);
+	keep[0] = fds[4];
+	keep[1] = fds[1];
+
+	/* In a child: the test runner has descriptors of its own. */
+	pid_t child = fork();
+
+	if (child == 0) {
+		bool good = fd_close_all_but(keep, 3) == 0 && is_open(0) && is_open(2) &&
+			    !is_open(fds[0]) && is_open(fds[1]) && !is_open(fds[2]) &&
+			    !is_open(fds[3]) && is_open(fds[4]) && !is_open(fds[5]);
+
+		_exit(good ? 0 : 1);
+	}
+
+	int status = -1;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	for (size_t i = 0; i < 6; i++)
+		fd_close(fds[i]);
+}
+
+static void test_close_keeps_errno(void **state)
+{
+	(void)state;
+	errno = EXDEV;
+	assert_int_equal(fd_close(-1), -1);
+	assert_int_equal(fd_close(1000000), -1); /* not open: EBADF stays inside */
+	assert_int_equal(errno, EXDEV);
+}
+
+static void test_fill_standard(void **state)
+{
+	(void)state;
+
+	pid_t child = fork();
+
+	if (child == 0) {
+		close(0);
+		close(2);
+		_exit(fd_fill_standard() == 0 && is_open(0) && is_open(1) && is_open(2) ? 0 : 1);
+	}
+
+	int status = -1;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void test_clocks_agree(void **state)
+{
+	(void)state;
+
+	uint64_t before_ns = clock_now_ns();
+	uint32_t coarse_ms = clock_coarse_ms();
+
+	/* The coarse one is behind by a kernel tick at most: 10 ms at 100 Hz. */
+	assert_in_range((uint32_t)(before_ns / 1000000) - coarse_ms + 20, 0, 40);
+	assert_true(clock_now_ns() >= before_ns);
+}
+
+/* Logs into a pipe that nobody reads, in a child, which must end all the same; then reads it. */
+static void test_log_never_blocks(void **state)
+{
+	int ends[2];
+	char text[4096], last[65536 + 4096];
+	size_t n_last = 0;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+
+	pid_t child = fork();
+
+	if (child == 0) {
+		char line[500];
+
+		dup2(ends[1], STDERR_FILENO);
+		log_open(LOG_TARGET_STDERR, LOG_INFO);
+		memset(line, 'x', sizeof(line));
+		line[sizeof(line) - 1] = '\0';
+		for (int i = 0; i < 1000; i++)
+			log_info("%s", line);
+		/* Somebody reads again: what was lost is said. */
+		while (read(ends[0], text, sizeof(text)) == sizeof(text))
+			;
+		log_error("after");
+		log_debug("never");
+		_exit(0);
+	}
+
+	int status = -1;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(ends[1]);
+	while ((n = read(ends[0], last + n_last, sizeof(last) - 1 - n_last)) > 0)
+		n_last += (size_t)n;
+	last[n_last] = '\0';
+	close(ends[0]);
+	assert_non_null(strstr(last, "laned: error: after ("));
+	assert_non_null(strstr(last, "lines before this one are lost)\n"));
+	assert_null(strstr(last, "never"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cpu_quota),         cmocka_unit_test(test_close_all_but),
+		cmocka_unit_test(test_close_keeps_errno), cmocka_unit_test(test_fill_standard),
+		cmocka_unit_test(test_clocks_agree),      cmocka_unit_test(test_log_never_blocks),
+	};
+
+	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
