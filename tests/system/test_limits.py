@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from client import close_all, connect_all, echo, receive
-from laned import PATIENCE_S, Stat, configuration, run
+from client import close_all, connect, connect_all, echo, receive
+from laned import PATIENCE_S, Stat, configuration, descriptors, run
 
 DESCRIPTORS = 64
 
@@ -133,6 +133,26 @@ def test_no_descriptor_left(start):
         for client in served:
             assert len(receive(client, 3)) == 3
         waiting = [client for client in waiting if client not in served]
+    close_all(clients)
+
+
+@pytest.mark.parametrize("shape", [("shared-listener", 2), ("reuseport+standby", 1)])
+def test_a_full_worker_leaves_clients_to_others(start, shape):
+    """A worker that is woken for a client and cannot take it lets another worker know."""
+    topology, workers = shape
+    laned = start(topology=topology, workers=workers, echo={"tag": True})
+    full = laned.workers()["echo/0.0"].pid
+    _, hard = resource.prlimit(full, resource.RLIMIT_NOFILE)
+    resource.prlimit(full, resource.RLIMIT_NOFILE, (len(descriptors(full)) + 2, hard))
+    clients = []
+    for _ in range(40):
+        time.sleep(0.03)  # the full worker tries again every now and then, and is woken then
+        client = connect(laned.port)
+        clients.append(client)
+        client.settimeout(2)
+        client.sendall(b"x")
+        assert client.recv(100).startswith(b"x echo/0.")
+    laned.wait_log(r"echo/0\.0 .*no descriptor left")
     close_all(clients)
 
 
