@@ -1,6 +1,6 @@
 /*
- * laned: a TCP echo daemon whose worker topology is a configuration key. This file reads the command
- * line and hands over.
+ * laned: a TCP echo daemon whose worker topology is a configuration key. This file reads the
+ * command line and hands over.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -177,6 +177,17 @@ static int command_line_parse(int argc, char **argv, struct command_line *ret)
 	return good ? EX_OK : usage_error();
 }
 
+/* What is being spoken of; `settings` is NULL when they are wrong. */
+static const char *configuration_name(const struct command_line *line,
+				      const struct settings *settings)
+{
+	if (settings)
+		return settings->file ? settings->file : "the built-in default";
+	if (!line->config)
+		return CONFIG_INSTALLED_FILE;
+	return strcmp(line->config, "-") == 0 ? CONFIG_STDIN_NAME : line->config;
+}
+
 /* Loads and checks, the same for every verb. Returns 0 or an exit status; *ret is the caller's. */
 static int configuration_load(const struct command_line *line, struct report *report,
 			      struct settings **ret)
@@ -188,9 +199,9 @@ static int configuration_load(const struct command_line *line, struct report *re
 		host_limits_read(&host);
 		limits_check(*ret, &host, report);
 	}
-	report_summary(report, *ret && (*ret)->file ? (*ret)->file
-			       : line->config       ? line->config
-						    : "the built-in default");
+	report_summary(report, configuration_name(line, *ret));
+	if (r == -ENOMEM)
+		fprintf(stderr, "laned: cannot read the configuration: %s\n", strerror(ENOMEM));
 	if (r == -EACCES || r == -EPERM)
 		return EX_NOPERM;
 	if (r == -ENOMEM)
@@ -201,22 +212,13 @@ static int configuration_load(const struct command_line *line, struct report *re
 static int verb_dump(const struct command_line *line, const struct settings *settings,
 		     struct report *report)
 {
-	int status = EX_OK;
-
 	if (line->key)
-		status = config_dump_key(settings, line->key, report, stdout) < 0 ? EX_USAGE
-										  : EX_OK;
-	else
-		config_dump(settings, line->changed ? CONFIG_DUMP_CHANGED : CONFIG_DUMP_ALL,
-			    stdout);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "laned: cannot write: %s\n", strerror(errno));
-		return EX_OSERR;
-	}
-	return status;
+		return config_dump_key(settings, line->key, report, stdout) < 0 ? EX_USAGE : EX_OK;
+	config_dump(settings, line->changed ? CONFIG_DUMP_CHANGED : CONFIG_DUMP_ALL, stdout);
+	return EX_OK;
 }
 
-static int verb_do(const struct command_line *line)
+static int verb_with_configuration(const struct command_line *line)
 {
 	struct report report = {.stream = stderr};
 	struct settings *settings = NULL;
@@ -235,9 +237,24 @@ static int verb_do(const struct command_line *line)
 	return status;
 }
 
+static int verb_do(const struct command_line *line)
+{
+	switch (line->verb) {
+	case VERB_HELP:
+		return write_help();
+	case VERB_VERSION:
+		printf("laned %s\n", PACKAGE_VERSION);
+		return EX_OK;
+	case VERB_BUILD:
+		return write_build();
+	default:
+		return verb_with_configuration(line);
+	}
+}
+
 /*
- * From the first instruction: no signal may end what has not begun to understand it. Those that tell
- * of a crash stay as they are, whoever sends them.
+ * From the first instruction: no signal may end what has not begun to understand it. Those that
+ * tell of a crash stay as they are, whoever sends them.
  */
 static void signals_block(void)
 {
@@ -262,17 +279,11 @@ int main(int argc, char **argv)
 
 	int status = command_line_parse(argc, argv, &line);
 
-	if (status != EX_OK)
-		return status;
-	switch (line.verb) {
-	case VERB_HELP:
-		return write_help();
-	case VERB_VERSION:
-		printf("laned %s\n", PACKAGE_VERSION);
-		return EX_OK;
-	case VERB_BUILD:
-		return write_build();
-	default:
-		return verb_do(&line);
+	if (status == EX_OK)
+		status = verb_do(&line);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "laned: cannot write to standard output: %s\n", strerror(errno));
+		return EX_OSERR;
 	}
+	return status;
 }

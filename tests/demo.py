@@ -57,6 +57,7 @@ def start(program, port):
                 return daemon
             if not readable:
                 daemon.kill()
+                daemon.wait()
         os.close(ended)
         log = daemon.stderr.read().decode(errors="replace")
         if daemon.wait() == ADDRESS_IN_USE:

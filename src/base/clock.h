@@ -11,8 +11,8 @@ uint64_t clock_now_ns(void);
 
 /*
  * The same in milliseconds, from the clock that costs no more than reading a variable
- * (CLOCK_MONOTONIC_COARSE, behind by at most one kernel tick). For stamps on the data path; they are
- * 32 bits wide, wrap after 49 days, and are only ever compared by subtraction.
+ * (CLOCK_MONOTONIC_COARSE, behind by at most one kernel tick). For stamps on the data path; they
+ * are 32 bits wide, wrap after 49 days, and are only ever compared by subtraction.
  */
 uint32_t clock_coarse_ms(void);
 

@@ -41,7 +41,9 @@ static unsigned cpu_quota_at(const char *folder)
 	return file && fgets(text, sizeof(text), file) ? cpu_quota_parse(text) : 0;
 }
 
-/* The tightest quota of the own cgroup and those above it (a child cannot use more than they do). */
+/*
+ * The tightest quota of the own cgroup and those above it (a child cannot use more than they do).
+ */
 static unsigned cpu_quota(void)
 {
 	_cleanup_(fclosep) FILE *file = fopen("/proc/self/cgroup", "re");

@@ -11,8 +11,8 @@
 unsigned cpu_usable(void);
 
 /*
- * CPUs that the quota in `text` comes to, rounded up: cgroup v2's cpu.max ("200000 100000"), 0 when it
- * sets none ("max 100000") or cannot be understood.
+ * CPUs that the quota in `text` comes to, rounded up: cgroup v2's cpu.max ("200000 100000"), 0 when
+ * it sets none ("max 100000") or cannot be understood.
  */
 unsigned cpu_quota_parse(const char *text);
 

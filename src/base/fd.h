@@ -4,7 +4,6 @@
 #ifndef LANED_BASE_FD_H
 #define LANED_BASE_FD_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Closes fd if it is one (>= 0), errno untouched. Returns -1, to be assigned. */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One loaded object. The name under which it was looked up is a link to the version that is there. */
+/*
+ * One loaded object. The name under which it was looked up is a link to the version that is there.
+ */
 static int library_write(struct dl_phdr_info *info, size_t size, void *stream)
 {
 	char path[PATH_MAX];

@@ -3,7 +3,7 @@
  *
  * A line reads "subject: fact, numbers; action", e.g.
  *
- *	echo/0.1 (pid 4711): ended by signal 9 (Killed); replaced
+ *	echo/0.1 (pid 4711): killed by signal 9 (Killed), 3 connections ended with it; ...
  *
  * Writing never blocks: a process that cannot get rid of its log must go on serving. A line that a
  * full pipe does not take is dropped, and the next line that goes through says how many were.
@@ -29,6 +29,7 @@ void log_open(enum log_target target, int level);
 /* The descriptor that lines are written to: what a child keeps open to log. */
 int log_fd(void);
 
+/* Writes a line, printf-like, without a newline; errno is left as it was. */
 void log_line(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...)   log_line(LOG_ERR, __VA_ARGS__)

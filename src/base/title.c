@@ -15,7 +15,10 @@
 static char *title_area;
 static size_t title_size;
 
-/* Copies the environment to the heap. Returns NULL, and frees nothing half done, if memory is short. */
+/*
+ * Copies the environment to the heap. Returns NULL, and frees nothing half done, if memory is
+ * short.
+ */
 static char **environment_copy(void)
 {
 	size_t n = 0;

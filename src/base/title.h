@@ -5,12 +5,16 @@
 #define LANED_BASE_TITLE_H
 
 /*
- * Remembers where the kernel keeps the command line, and moves the environment out of its way. Once,
- * first thing in main(), while there is one thread. If memory is short titles stay as they are.
+ * Remembers where the kernel keeps the command line, and moves the environment out of its way.
+ * Once, first thing in main(), while there is one thread. If memory is short titles stay as they
+ * are.
  */
 void title_init(int argc, char **argv);
 
-/* Sets comm (15 bytes are kept) and command line of this process. */
+/*
+ * Sets comm (15 bytes are kept) and command line of this process, which is cut to the room that
+ * arguments and environment took at the start.
+ */
 void title_set(const char *comm, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

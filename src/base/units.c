@@ -44,7 +44,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Reads the digits of a whole number at *text and moves on. Saturates; -EINVAL: no digit. */
+/* Reads the digits of a whole number at *text and moves on; -EINVAL: no digit. */
 static int read_whole(const char **text, uint64_t *ret, bool *ret_overflow)
 {
 	const char *p = *text;

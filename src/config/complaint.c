@@ -67,8 +67,8 @@ static void write_example(const struct schema_key *key, const config_setting_t *
 	}
 }
 
-void complain_type(struct report *report, const struct origin *origin, const struct schema_key *key,
-		   const config_setting_t *setting)
+void complaint_type(struct report *report, const struct origin *origin,
+		    const struct schema_key *key, const config_setting_t *setting)
 {
 	char hint[HINT_MAX];
 
@@ -77,15 +77,15 @@ void complain_type(struct report *report, const struct origin *origin, const str
 		   schema_type_name(key), type_name(setting));
 }
 
-void complain_no_group(struct report *report, const struct origin *origin, const char *path,
-		       const config_setting_t *setting)
+void complaint_no_group(struct report *report, const struct origin *origin, const char *path,
+			const config_setting_t *setting)
 {
 	report_add(report, REPORT_ERROR, origin, "write its keys between { and }",
 		   "%s: expected group, got %s", path, type_name(setting));
 }
 
-void complain_range(struct report *report, const struct origin *origin,
-		    const struct schema_key *key, const config_setting_t *setting)
+void complaint_range(struct report *report, const struct origin *origin,
+		     const struct schema_key *key, const config_setting_t *setting)
 {
 	const char *text = config_setting_get_string(setting);
 	struct suggest suggest = {.word = text ? text : ""};
@@ -105,8 +105,8 @@ void complain_range(struct report *report, const struct origin *origin,
 		   "%s must be %s, not \"%s\"", key->path, range, text);
 }
 
-void complain_text(struct report *report, const struct origin *origin, const struct schema_key *key,
-		   const char *text)
+void complaint_text(struct report *report, const struct origin *origin,
+		    const struct schema_key *key, const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
 	char hint[HINT_MAX];
@@ -124,8 +124,8 @@ void complain_text(struct report *report, const struct origin *origin, const str
 		   schema_type_name(key));
 }
 
-void complain_missing(struct report *report, const struct origin *origin,
-		      const struct schema_key *key)
+void complaint_missing(struct report *report, const struct origin *origin,
+		       const struct schema_key *key)
 {
 	char hint[HINT_MAX];
 
@@ -185,8 +185,8 @@ static void hint_elsewhere(const char *name, char hint[static HINT_MAX])
 						     : "at the top level, outside of all braces");
 }
 
-void complain_unknown(struct report *report, const struct origin *origin, enum schema_scope scope,
-		      const char *prefix, const char *name)
+void complaint_unknown(struct report *report, const struct origin *origin, enum schema_scope scope,
+		       const char *prefix, const char *name)
 {
 	struct suggest suggest = {.word = name};
 	char hint[HINT_MAX] = "";
@@ -221,7 +221,8 @@ static void offer_path(struct closest *closest, const char *asked_as, const char
 	snprintf(closest->text, sizeof(closest->text), "%s", text);
 }
 
-void complain_unknown_path(struct report *report, const struct settings *settings, const char *path)
+void complaint_unknown_path(struct report *report, const struct settings *settings,
+			    const char *path)
 {
 	struct closest closest = {.path = path, .distance = 3};
 	const struct schema_key *key = NULL;

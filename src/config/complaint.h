@@ -10,34 +10,36 @@
 #include "config/schema.h"
 
 /* The value has another type than the key: "echo.tag: expected bool, got integer". */
-void complain_type(struct report *report, const struct origin *origin, const struct schema_key *key,
-		   const config_setting_t *setting);
-
-/* The name stands for a group of keys, and the value is none. `path`: "log". */
-void complain_no_group(struct report *report, const struct origin *origin, const char *path,
-		       const config_setting_t *setting);
-
-/* The value has the right type, and is not one that is allowed: "backlog must be 1 to ..., not 0". */
-void complain_range(struct report *report, const struct origin *origin,
+void complaint_type(struct report *report, const struct origin *origin,
 		    const struct schema_key *key, const config_setting_t *setting);
 
-/* The string is not a time or a size at all. */
-void complain_text(struct report *report, const struct origin *origin, const struct schema_key *key,
-		   const char *text);
-
-/* A group is without a key that it must have. `origin`: of the group. */
-void complain_missing(struct report *report, const struct origin *origin,
-		      const struct schema_key *key);
-
-/* There is no such key at that place. `prefix`: "", "log." */
-void complain_unknown(struct report *report, const struct origin *origin, enum schema_scope scope,
-		      const char *prefix, const char *name);
+/* The name stands for a group of keys, and the value is none. `path`: "log". */
+void complaint_no_group(struct report *report, const struct origin *origin, const char *path,
+			const config_setting_t *setting);
 
 /*
- * As complain_unknown(), for a path that was asked for and stands in no file: "log.levl",
+ * The value has the right type, and is not one that is allowed: "backlog must be 1 to ..., not 0".
+ */
+void complaint_range(struct report *report, const struct origin *origin,
+		     const struct schema_key *key, const config_setting_t *setting);
+
+/* The string is not a time or a size at all. */
+void complaint_text(struct report *report, const struct origin *origin,
+		    const struct schema_key *key, const char *text);
+
+/* A group is without a key that it must have. `origin`: of the group. */
+void complaint_missing(struct report *report, const struct origin *origin,
+		       const struct schema_key *key);
+
+/* There is no such key at that place. `prefix`: "", "log." */
+void complaint_unknown(struct report *report, const struct origin *origin, enum schema_scope scope,
+		       const char *prefix, const char *name);
+
+/*
+ * As complaint_unknown(), for a path that was asked for and stands in no file: "log.levl",
  * "groups.echo.bcklog".
  */
-void complain_unknown_path(struct report *report, const struct settings *settings,
-			   const char *path);
+void complaint_unknown_path(struct report *report, const struct settings *settings,
+			    const char *path);
 
 #endif

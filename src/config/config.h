@@ -1,7 +1,8 @@
 /*
  * The configuration: from a file to settings, and back to text.
  *
- * Reading has no side effect on the host: files and accounts are looked up, nothing is made or bound.
+ * Reading has no side effect on the host: files and accounts are looked up, nothing is made or
+ * bound.
  */
 #ifndef LANED_CONFIG_CONFIG_H
 #define LANED_CONFIG_CONFIG_H
@@ -10,6 +11,9 @@
 
 #include "config/report.h"
 #include "config/settings.h"
+
+#define CONFIG_INSTALLED_FILE SYSCONFDIR "/laned/laned.conf"
+#define CONFIG_STDIN_NAME     "<stdin>" /* what standard input is called */
 
 /*
  * Reads and checks a configuration in one pass. `path`: a file; "-": standard input; NULL: the

@@ -175,7 +175,7 @@ int config_dump_key(const struct settings *settings, const char *path, struct re
 	char buffer[UNITS_TEXT_MAX];
 
 	if (!key) {
-		complain_unknown_path(report, settings, path);
+		complaint_unknown_path(report, settings, path);
 		return -ENOENT;
 	}
 	if (key->type == SCHEMA_LISTEN) {

@@ -9,9 +9,9 @@
 #define INPUT_MAX (1U << 20) /* bytes of a configuration, with all that it includes */
 
 /*
- * Reads a regular file, a pipe or /dev/null, or standard input for NULL, of at most `limit` bytes. Returns 0
- * and the text (the caller's, free()) with a NUL behind its `*ret_length` bytes, or -errno: -ENODEV
- * for a device or a socket, -EISDIR, -EFBIG, ...
+ * Reads a regular file, a pipe or /dev/null, or standard input for NULL, of at most `limit` bytes.
+ * Returns 0 and the text (the caller's, free()) with a NUL behind its `*ret_length` bytes, or
+ * -errno: -ENODEV for a device or a socket, -EISDIR, -EFBIG, ...
  */
 int input_read(const char *path, size_t limit, char **ret_text, size_t *ret_length);
 

@@ -11,8 +11,6 @@
 #include "config/tree.h"
 #include "config/value.h"
 
-#define INSTALLED_FILE SYSCONFDIR "/laned/laned.conf"
-
 static void settings_freep(struct settings **settings)
 {
 	settings_free(*settings);
@@ -94,7 +92,7 @@ static int add_builtin_group(struct settings *settings)
 static int load(const char *path, struct settings *settings, struct report *report)
 {
 	_cleanup_(freep) char *text = NULL;
-	const char *file = path ? path : INSTALLED_FILE;
+	const char *file = path ? path : CONFIG_INSTALLED_FILE;
 	bool is_stdin = strcmp(file, "-") == 0;
 	unsigned errors = report->errors;
 	size_t length;
@@ -104,7 +102,7 @@ static int load(const char *path, struct settings *settings, struct report *repo
 	if (r < 0)
 		return r;
 	if (is_stdin)
-		file = "<stdin>";
+		file = CONFIG_STDIN_NAME;
 	r = input_read(is_stdin ? NULL : file, INPUT_MAX, &text, &length);
 	if (r < 0 && (path || (r != -ENOENT && r != -ENOTDIR))) {
 		report_add(report, REPORT_ERROR, NULL, NULL, "cannot read %s: %s", file,

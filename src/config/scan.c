@@ -218,8 +218,8 @@ static void scan_string(struct scan *scan, struct place *place)
 }
 
 /*
- * Reports the `length` bytes at the place, and puts the mark for a refused value in their stead. The
- * hint, if `before` is not NULL, is to write them between `before` and `after`.
+ * Reports the `length` bytes at the place, and puts the mark for a refused value in their stead.
+ * The hint, if `before` is not NULL, is to write them between `before` and `after`.
  */
 static void refuse_number(struct scan *scan, struct place *place, size_t length, const char *what,
 			  const char *before, const char *after)

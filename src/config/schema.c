@@ -130,7 +130,7 @@ const struct schema_key schema_keys[] = {
 	}, {
 		.path = "buffer_memory", GROUP(buffer_memory_bytes, GROUP_KEY_BUFFER_MEMORY),
 		.type = SCHEMA_SIZE, .unit = "bytes", .default_text = "64MiB",
-		.min = 64 * KIB, .max = 1 * TIB,
+		.min = 128 * KIB, .max = 1 * TIB,
 		.reload = SCHEMA_RELOAD, .since = "0.1",
 		.help = "memory for bytes on their way, split evenly over the lanes",
 	}, {

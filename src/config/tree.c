@@ -60,7 +60,7 @@ static void wrong_type(struct load *load, const struct schema_key *key,
 	struct origin origin = origin_of(load, setting);
 
 	if (!is_refused(setting))
-		complain_type(load->report, &origin, key, setting);
+		complaint_type(load->report, &origin, key, setting);
 }
 
 static void load_number(struct load *load, const struct schema_key *key, void *base,
@@ -78,7 +78,7 @@ static void load_number(struct load *load, const struct schema_key *key, void *b
 	if (number < 0 || value_set_number(key, base, (uint64_t)number) < 0) {
 		struct origin origin = origin_of(load, setting);
 
-		complain_range(load->report, &origin, key, setting);
+		complaint_range(load->report, &origin, key, setting);
 	}
 }
 
@@ -95,9 +95,9 @@ static int load_text(struct load *load, const struct schema_key *key, void *base
 	}
 	r = value_set_text(key, base, text);
 	if (r == -EINVAL)
-		complain_text(load->report, &origin, key, text);
+		complaint_text(load->report, &origin, key, text);
 	else if (r == -ERANGE)
-		complain_range(load->report, &origin, key, setting);
+		complaint_range(load->report, &origin, key, setting);
 	return r == -ENOMEM ? r : 0;
 }
 
@@ -161,7 +161,7 @@ static int load_group(struct load *load, struct group_settings *group,
 		return r;
 	while ((key = schema_next(SCHEMA_GROUP, key))) {
 		if (!key->default_text && !value_origin(key, group)->file)
-			complain_missing(load->report, &group->origin, key);
+			complaint_missing(load->report, &group->origin, key);
 	}
 	return 0;
 }
@@ -246,11 +246,11 @@ static int load_name(struct load *load, enum schema_scope scope, void *base, con
 
 	snprintf(path, sizeof(path), "%s%s.", prefix, name);
 	if (length >= PATH_SIZE - 1 || !schema_find_below(scope, path))
-		complain_unknown(load->report, &origin, scope, prefix, name);
+		complaint_unknown(load->report, &origin, scope, prefix, name);
 	else if (config_setting_is_group(setting))
 		return load_level(load, scope, base, path, setting);
 	else if (!is_refused(setting))
-		complain_no_group(load->report, &origin, name, setting);
+		complaint_no_group(load->report, &origin, name, setting);
 	return 0;
 }
 

@@ -30,29 +30,38 @@ static unsigned long descriptor_limit(void)
 	return (unsigned long)limit.rlim_cur;
 }
 
-static enum accept_outcome pause_room(struct acceptor *acceptor, uint32_t now_ms)
+static void pause_room(struct acceptor *acceptor, uint32_t now_ms)
 {
 	acceptor->pause = PAUSE_ROOM;
 	if (may_log(acceptor, now_ms))
 		log_warning("%s (pid %d): the lane holds %u connections, all that max_connections "
 			    "gives it; further clients wait in the queue",
 			    acceptor->name, (int)getpid(), acceptor->lane->shape.max_connections);
-	return ACCEPT_PAUSED;
 }
 
-static enum accept_outcome pause_full(struct acceptor *acceptor, uint32_t held, uint32_t now_ms)
+static void pause_full(struct acceptor *acceptor, uint32_t held, uint32_t now_ms)
 {
 	acceptor->pause = PAUSE_FULL;
 	if (may_log(acceptor, now_ms))
 		log_warning("%s (pid %d): no descriptor left for another connection, %u held "
 			    "(RLIMIT_NOFILE %lu, key nofile); further clients wait in the queue",
 			    acceptor->name, (int)getpid(), held, descriptor_limit());
-	return ACCEPT_PAUSED;
 }
 
-/* What was refused by the process's or the host's limits: later, and later still if refused again. */
-static enum accept_outcome back_off(struct acceptor *acceptor, int error, uint32_t held,
-				    uint32_t now_ms)
+/* Which limit of the host an errno speaks of. */
+static const char *limit_of(int error)
+{
+	switch (error) {
+	case ENFILE:
+		return " (fs.file-max)";
+	case ENOSPC:
+		return " (fs.epoll.max_user_watches)";
+	default:
+		return "";
+	}
+}
+
+void acceptor_back_off(struct acceptor *acceptor, int error, uint32_t held, uint32_t now_ms)
 {
 	uint32_t wait_ms = acceptor->back_off_ms * 2;
 
@@ -63,16 +72,16 @@ static enum accept_outcome back_off(struct acceptor *acceptor, int error, uint32
 	acceptor->back_off_ms = wait_ms;
 	acceptor->retry_ms = now_ms + wait_ms;
 
-	if (error == EMFILE) /* also by itself: the limit may be raised from outside (prlimit(1)) */
-		return pause_full(acceptor, held, now_ms);
-
+	if (error == EMFILE) { /* by time, too: the limit may be raised from outside (prlimit(1)) */
+		pause_full(acceptor, held, now_ms);
+		return;
+	}
 	acceptor->pause = PAUSE_HOST;
 	if (may_log(acceptor, now_ms))
 		log_warning("%s (pid %d): cannot accept: %s%s; further clients wait in the queue, "
 			    "next try in %u ms",
-			    acceptor->name, (int)getpid(), strerror(error),
-			    error == ENFILE ? " (fs.file-max)" : "", wait_ms);
-	return ACCEPT_PAUSED;
+			    acceptor->name, (int)getpid(), strerror(error), limit_of(error),
+			    wait_ms);
 }
 
 static enum accept_outcome accept_error(struct acceptor *acceptor, int error, uint32_t held,
@@ -81,24 +90,35 @@ static enum accept_outcome accept_error(struct acceptor *acceptor, int error, ui
 	switch (error) {
 	case EAGAIN:
 		return ACCEPT_EMPTY;
-	case EMFILE:
-	case ENFILE:
-	case ENOBUFS:
-	case ENOMEM:
-		return back_off(acceptor, error, held, now_ms);
 	case EBADF:
 	case EFAULT:
 	case EINVAL:
 	case ENOTSOCK:
 	case EOPNOTSUPP:
 		return ACCEPT_FAILED;
-	default:
+	case EINTR:
+	case ECONNABORTED:
+	case EPROTO:
+	case ETIMEDOUT:
+	case ENETDOWN:
+	case ENETUNREACH:
+	case EHOSTDOWN:
+	case EHOSTUNREACH:
+	case ENONET:
+	case ENOPROTOOPT:
 		/*
-		 * Linux hands out errors that the new connection has met already (accept(2), "Error
-		 * handling"): ECONNABORTED, EPROTO, ETIMEDOUT, ENETDOWN, EHOSTUNREACH and others;
-		 * EPERM is a firewall's, EINTR nobody's. None says anything about the next client.
+		 * What the new connection has met already, which Linux hands out here (accept(2),
+		 * "Error handling"): it is gone, and none of it says anything about the next
+		 * client.
 		 */
 		return ACCEPT_SKIPPED;
+	default:
+		/*
+		 * EMFILE, ENFILE, ENOBUFS, ENOMEM: full tables. EPERM, EACCES, ENOSYS: a filter of
+		 * system calls or a security module. The client is still in the queue.
+		 */
+		acceptor_back_off(acceptor, error, held, now_ms);
+		return ACCEPT_PAUSED;
 	}
 }
 
@@ -106,11 +126,14 @@ enum accept_outcome acceptor_take(struct acceptor *acceptor, int listener, uint3
 				  uint32_t now_ms, int *ret)
 {
 	/* First the lane: where both are full, max_connections is the key to change. */
-	if (!lane_reserve(acceptor->lane, acceptor->worker))
-		return pause_room(acceptor, now_ms);
+	if (!lane_reserve(acceptor->lane, acceptor->worker)) {
+		pause_room(acceptor, now_ms);
+		return ACCEPT_PAUSED;
+	}
 	if (held >= acceptor->capacity) {
 		lane_release(acceptor->lane, acceptor->worker);
-		return pause_full(acceptor, held, now_ms);
+		pause_full(acceptor, held, now_ms);
+		return ACCEPT_PAUSED;
 	}
 
 	*ret = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -121,7 +144,7 @@ enum accept_outcome acceptor_take(struct acceptor *acceptor, int listener, uint3
 
 	int error = errno;
 
-	*ret = error;
+	*ret = -error;
 	lane_release(acceptor->lane, acceptor->worker);
 	return accept_error(acceptor, error, held, now_ms);
 }

@@ -17,15 +17,15 @@ enum accept_outcome {
 	ACCEPT_SKIPPED, /* that client has gone already; go on */
 	ACCEPT_EMPTY,   /* nobody waits */
 	ACCEPT_PAUSED,  /* whoever waits must go on waiting: see enum accept_pause */
-	ACCEPT_FAILED,  /* the listener cannot be used; errno in *ret */
+	ACCEPT_FAILED,  /* the listener cannot be used; -errno in *ret */
 };
 
 /* Why this worker leaves the queue alone. */
 enum accept_pause {
 	PAUSE_NONE,
 	PAUSE_ROOM, /* the lane is full; look_fd will tell */
-	PAUSE_FULL, /* the process has no descriptor left; a connection of its own that ends will tell */
-	PAUSE_HOST, /* the host has none, or no memory; only time will tell */
+	PAUSE_FULL, /* the process has no descriptor left: until a connection of its own ends */
+	PAUSE_HOST, /* the host refuses: until some time has passed, as after EMFILE, too */
 };
 
 struct acceptor {
@@ -47,6 +47,12 @@ struct acceptor {
  */
 enum accept_outcome acceptor_take(struct acceptor *acceptor, int listener, uint32_t held,
 				  uint32_t now_ms, int *ret);
+
+/*
+ * The host has refused what a client or the listeners need, with this errno: leaves the queue alone
+ * for a time that grows with every refusal.
+ */
+void acceptor_back_off(struct acceptor *acceptor, int error, uint32_t held, uint32_t now_ms);
 
 /* Whether a pause is over because time has passed. */
 bool acceptor_due(const struct acceptor *acceptor, uint32_t now_ms);

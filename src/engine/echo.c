@@ -70,7 +70,10 @@ static struct echo_step step_recv(struct echo *echo, struct conn *conn)
 		return step;
 	}
 
-	/* Which block, and the place in the stream of what it will hold: before the bytes are taken. */
+	/*
+	 * Which block, and the place in the stream of what it will hold: before the bytes are
+	 * taken.
+	 */
 	conn->base = conn->in;
 	conn->block = echo->block;
 	step.data = pool_bytes(echo->pool, echo->block);
@@ -143,9 +146,9 @@ static void recv_done(struct echo *echo, struct conn *conn, const struct echo_st
 		conn->stamp_ms = echo->now_ms;
 		conn_forget(conn, CONN_LEAVING);
 		/*
-		 * A short read has emptied the buffer, and what comes later is a new edge; but a FIN,
-		 * an error or an urgent mark that came with the data shows only when one reads on.
-		 * What was only looked at is still there.
+		 * A short read has emptied the buffer, and what comes later is a new edge; but a
+		 * FIN, an error or an urgent mark that came with the data shows only when one reads
+		 * on. What was only looked at is still there.
 		 */
 		if (!peeked && (size_t)result < step->length && !(conn->flags & CONN_DRAIN))
 			conn_forget(conn, CONN_READABLE);
@@ -169,7 +172,9 @@ static void send_block_done(struct echo *echo, struct conn *conn, size_t sent)
 {
 	conn->out += sent;
 	if (conn->out < conn->in) {
-		/* The block stays with the record, and the worker takes another: no byte is copied. */
+		/*
+		 * The block stays with the record, and the worker takes another: no byte is copied.
+		 */
 		if (conn->block == echo->block)
 			echo->block = POOL_NONE;
 		return;
@@ -185,7 +190,9 @@ static void send_block_done(struct echo *echo, struct conn *conn, size_t sent)
 	message_done(echo, conn);
 }
 
-/* `sent` of the bytes that were looked at are on their way: only these are taken from the kernel. */
+/*
+ * `sent` of the bytes that were looked at are on their way: only these are taken from the kernel.
+ */
 static void send_peeked_done(const struct echo *echo, struct conn *conn, size_t sent)
 {
 	bool whole = sent == conn->peeked;
@@ -227,7 +234,10 @@ static void send_done(struct echo *echo, struct conn *conn, const struct echo_st
 static void discard_done(struct conn *conn, ssize_t result)
 {
 	if (conn->taken > 0) {
-		/* They were there a moment ago and nobody else reads: none at all is a broken socket. */
+		/*
+		 * They were there a moment ago and nobody else reads: none at all is a broken
+		 * socket.
+		 */
 		if (result > 0)
 			conn->taken -= (uint32_t)result;
 		else if (result != -EINTR)

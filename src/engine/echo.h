@@ -76,8 +76,8 @@ static inline void echo_event(struct echo *echo, struct conn *conn, unsigned fla
 struct echo_step echo_next(struct echo *echo, struct conn *conn);
 
 /*
- * Whether bytes of the connection are in a block that the worker needs for the next one: its turn may
- * not end here.
+ * Whether bytes of the connection are in a block that the worker needs for the next one: its turn
+ * may not end here.
  */
 bool echo_in_hand(const struct echo *echo, const struct conn *conn);
 
@@ -91,8 +91,9 @@ static inline bool echo_is_blocked(const struct conn *conn)
 }
 
 /*
- * Tells how many bytes the kernel's send buffer holds for a blocked connection (SIOCOUTQ of tcp(7)):
- * as long as that changes the peer is alive, and takes bytes, though too few for us to send more.
+ * Tells how many bytes the kernel's send buffer holds for a blocked connection (SIOCOUTQ of
+ * tcp(7)): as long as that changes the peer is alive, and takes bytes, though too few for us to
+ * send more.
  */
 void echo_unacked(const struct echo *echo, struct conn *conn, uint32_t bytes);
 

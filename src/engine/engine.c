@@ -15,9 +15,10 @@
 #include "base/units.h"
 #include "engine/kinds.h"
 
-#define ACCEPTS_PER_PASS 4U /* from one listener: the rest is left to whoever is free */
-#define ACCEPTS_PER_TURN 4U /* then the worker goes behind the others that wait */
-#define READS_PER_TURN   4U /* of one connection: 256 KiB, then the others */
+#define ACCEPTS_PER_PASS  4U  /* from one listener: the rest is left to whoever is free */
+#define ACCEPTS_PER_DRAIN 64U /* from one listener, by a worker that is about to leave it */
+#define ACCEPTS_PER_TURN  4U  /* then the worker goes behind the others that wait */
+#define READS_PER_TURN    4U  /* of one connection: 256 KiB to be echoed, then the others */
 
 #define SWEEP_MS        1000 /* idle and blocked connections */
 #define SWEEP_LINGER_MS 250
@@ -79,14 +80,6 @@ int engine_open(struct engine *engine, const struct engine_kind *kind,
 	return kind->open(engine);
 }
 
-void engine_close(struct engine *engine)
-{
-	if (engine->state)
-		engine->kind->close(engine);
-	free(engine->state);
-	engine->state = NULL;
-}
-
 int engine_listen(struct engine *engine)
 {
 	int r = engine->kind->listen(engine);
@@ -113,20 +106,25 @@ void engine_leave(struct engine *engine)
 	engine->acceptor.pause = PAUSE_NONE;
 
 	/*
-	 * Only this process's descriptors: the queue is there while the master has its own, and goes
-	 * with that one, however long the last connection takes.
+	 * Only this process's descriptors: the queue is there while the master has its own, and
+	 * goes with that one, however long the last connection takes.
 	 */
 	for (size_t i = 0; i < lane->n_listeners; i++)
 		lane->listeners[i] = fd_close(lane->listeners[i]);
 }
 
-/* Takes a place behind the others; whoever waits in the queue is reported at once. */
+/*
+ * Takes a place behind the others; whoever waits in the queue is reported at once. If the host has
+ * no place left (fs.epoll.max_user_watches), later: the connections that are there go on.
+ */
 static void engine_listen_again(struct engine *engine)
 {
 	int r = engine_listen(engine);
 
-	if (r < 0)
-		engine->failed = r;
+	if (r == 0)
+		return;
+	engine->kind->unlisten(engine);
+	acceptor_back_off(&engine->acceptor, -r, engine->held, engine->echo.now_ms);
 }
 
 /* Goes back to the listeners after a pause. */
@@ -193,8 +191,14 @@ static ssize_t step_do(int fd, const struct echo_step *step)
 	return r < 0 ? -errno : r;
 }
 
-/* One connection's turn: until it waits, is closed, or has had its share. */
-static void engine_turn(struct engine *engine, int fd)
+enum turn_end {
+	TURN_WAITS, /* for its socket */
+	TURN_SPENT, /* it has had its share, and perhaps there is more */
+	TURN_CLOSED,
+};
+
+/* One connection's turn. */
+static enum turn_end engine_turn(struct engine *engine, int fd)
 {
 	static const struct linger no_linger = {.l_onoff = 1, .l_linger = 0};
 	struct conn *conn = &engine->table.conns[fd];
@@ -204,21 +208,25 @@ static void engine_turn(struct engine *engine, int fd)
 		struct echo_step step = echo_next(&engine->echo, conn);
 
 		if (step.action == ECHO_WAIT)
-			return;
+			return TURN_WAITS;
 		if (step.action == ECHO_RESET)
 			(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof(no_linger));
 		if (step.action == ECHO_CLOSE || step.action == ECHO_RESET) {
 			engine_end(engine, fd);
-			return;
+			return TURN_CLOSED;
 		}
-
-		ssize_t result = step_do(fd, &step);
-
 		if (step.action == ECHO_RECV || step.action == ECHO_DISCARD)
 			reads++;
-		echo_done(&engine->echo, conn, &step, result);
+		echo_done(&engine->echo, conn, &step, step_do(fd, &step));
 	}
-	engine->kind->rearm(engine, fd, conn_generation(conn));
+	return TURN_SPENT;
+}
+
+/* A turn of a connection that the engine watches. */
+static void engine_turn_again(struct engine *engine, int fd)
+{
+	if (engine_turn(engine, fd) == TURN_SPENT)
+		engine->kind->rearm(engine, fd, conn_generation(&engine->table.conns[fd]));
 }
 
 void engine_serve(struct engine *engine, int fd, uint32_t generation, unsigned flags)
@@ -229,11 +237,14 @@ void engine_serve(struct engine *engine, int fd, uint32_t generation, unsigned f
 	if (!conn_is_open(conn) || conn_generation(conn) != generation)
 		return;
 	echo_event(&engine->echo, conn, flags);
-	engine_turn(engine, fd);
+	engine_turn_again(engine, fd);
 }
 
-/* Takes an accepted connection in, and serves at once what is there already. */
-static void engine_adopt(struct engine *engine, int fd)
+/*
+ * Takes an accepted connection in, and serves at once what is there already. False: it had to be
+ * ended, because the host refuses to have it watched.
+ */
+static bool engine_adopt(struct engine *engine, int fd)
 {
 	/* The lowest free number is given out, and capacity keeps below the table's size. */
 	assert((uint32_t)fd < engine->table.n_conns);
@@ -246,16 +257,21 @@ static void engine_adopt(struct engine *engine, int fd)
 	if ((uint32_t)fd >= engine->high_fd)
 		engine->high_fd = (uint32_t)fd + 1;
 
+	/*
+	 * Served before it is watched: the first bytes are usually there, and a client that leaves
+	 * again at once is never watched at all. Watching reports what has come since, as rearm()
+	 * does.
+	 */
+	if (engine_turn(engine, fd) == TURN_CLOSED)
+		return true;
+
 	int r = engine->kind->watch(engine, fd, generation);
 
 	if (r < 0) {
-		log_warning(
-			"%s (pid %d): a client is sent away, its connection cannot be watched: %s",
-			engine->name, (int)getpid(), strerror(-r));
+		acceptor_back_off(&engine->acceptor, -r, engine->held, engine->echo.now_ms);
 		engine_end(engine, fd);
-		return;
 	}
-	engine_turn(engine, fd);
+	return r == 0;
 }
 
 /* Accepts at most `most` clients of a listener, each served before the next. */
@@ -271,12 +287,14 @@ static enum accept_outcome engine_accept_some(struct engine *engine, int listene
 		switch (outcome) {
 		case ACCEPT_TAKEN:
 			engine->in_turn++;
-			engine_adopt(engine, fd);
-			break;
+			if (engine_adopt(engine, fd))
+				break;
+			engine_pause(engine);
+			return ACCEPT_PAUSED;
 		case ACCEPT_SKIPPED:
 			break;
 		case ACCEPT_FAILED:
-			engine->failed = -fd;
+			engine->failed = fd;
 			return outcome;
 		case ACCEPT_PAUSED:
 			engine_pause(engine);
@@ -320,7 +338,7 @@ bool engine_empty_queues(struct engine *engine)
 		int listener = engine->lane->listeners[i];
 
 		if (listener >= 0 &&
-		    engine_accept_some(engine, listener, UINT32_MAX) != ACCEPT_EMPTY)
+		    engine_accept_some(engine, listener, ACCEPTS_PER_DRAIN) != ACCEPT_EMPTY)
 			empty = false;
 	}
 	return empty;
@@ -365,7 +383,7 @@ static void engine_sweep(struct engine *engine)
 		if (echo_is_blocked(conn))
 			echo_unacked(&engine->echo, conn, send_buffer_bytes((int)fd));
 		if (echo_tick(&engine->echo, conn))
-			engine_turn(engine, (int)fd);
+			engine_turn_again(engine, (int)fd);
 	}
 }
 

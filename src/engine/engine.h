@@ -3,8 +3,8 @@
  *
  * An engine is a way to wait for sockets, one file each, listed in engine.c. The rules of the
  * service are not its business: whether to accept stands in accept.h, what to do with a connection
- * in echo.h, and this file joins them, so that an engine only waits, says what it saw, and keeps its
- * registrations. The core wraps every operation; nobody else calls a kind's.
+ * in echo.h, and this file joins them, so that an engine only waits, says what it saw, and keeps
+ * its registrations. The core wraps every operation; nobody else calls a kind's.
  */
 #ifndef LANED_ENGINE_ENGINE_H
 #define LANED_ENGINE_ENGINE_H
@@ -30,19 +30,18 @@ struct engine_kind {
 	const char *name;   /* as in laned.conf(5) */
 	size_t state_bytes; /* of `state`, zeroed before open() */
 
-	/* Prepares to wait, for the lane's look_fd too. Returns 0 or -errno; undone by close(). */
+	/* Prepares to wait, for the lane's look_fd too. Returns 0 or -errno. */
 	int (*open)(struct engine *engine);
-	void (*close)(struct engine *engine);
 
 	/*
-	 * Begins to wait on all listeners, behind all who wait on them already; if it waited before,
-	 * it gives that place up. Returns 0 or -errno.
+	 * Begins to wait on all listeners, behind all who wait on them already; if it waited
+	 * before, it gives that place up. Returns 0 or -errno.
 	 */
 	int (*listen)(struct engine *engine);
 	void (*unlisten)(struct engine *engine);
 
 	/*
-	 * Begins to wait for an accepted connection whose record has been opened. Returns 0, or -errno
+	 * Begins to wait for a connection, and reports what is there already. Returns 0, or -errno
 	 * when it cannot.
 	 */
 	int (*watch)(struct engine *engine, int fd, uint32_t generation);
@@ -51,9 +50,9 @@ struct engine_kind {
 	void (*rearm)(struct engine *engine, int fd, uint32_t generation);
 
 	/*
-	 * Waits with the engine's wait_mask for at most timeout_ms (-1: for ever), then hands a bounded
-	 * number of events to engine_accept(), engine_look() and engine_serve(). Returns 0, also after
-	 * a signal, or -errno.
+	 * Waits with the engine's wait_mask for at most timeout_ms (-1: for ever), then hands a
+	 * bounded number of events to engine_accept(), engine_look() and engine_serve(). Returns 0,
+	 * also after a signal, or -errno.
 	 */
 	int (*pass)(struct engine *engine, int timeout_ms);
 };
@@ -93,10 +92,9 @@ const struct engine_kind *engine_find(const char *name);
 /* All engines, best first, ended by NULL. */
 extern const struct engine_kind *const engine_kinds[];
 
-/* Returns 0 or -errno; engine_close() in both cases. */
+/* Returns 0 or -errno. It is the process's until that ends: there is nothing that closes it. */
 int engine_open(struct engine *engine, const struct engine_kind *kind,
 		const struct engine_setup *setup);
-void engine_close(struct engine *engine);
 
 /* Takes a place at the listeners, behind all others. Returns 0 or -errno. */
 int engine_listen(struct engine *engine);
@@ -104,15 +102,18 @@ int engine_listen(struct engine *engine);
 /* Gives the place up for good, and the process's descriptors of the listeners. */
 void engine_leave(struct engine *engine);
 
-/* One pass: waits until something is to be done, and does a bounded part of it. Returns 0 or -errno. */
+/*
+ * One pass: waits until something is to be done, and does a bounded part of it. Returns 0 or
+ * -errno.
+ */
 int engine_pass(struct engine *engine);
 
 /* From now on quiet connections end. */
 void engine_drain(struct engine *engine);
 
 /*
- * Accepts and serves until nobody waits on any listener. True: nobody does. False: the worker or
- * the lane has no room for all.
+ * Accepts and serves a bounded number of those who wait. True: nobody waits any longer. False:
+ * there may be more, or there is no room for them.
  */
 bool engine_empty_queues(struct engine *engine);
 

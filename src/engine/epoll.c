@@ -10,7 +10,6 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "engine/kinds.h"
 
 #define EVENTS_PER_PASS 64
@@ -43,13 +42,6 @@ static int epoll_open(struct engine *engine)
 	return epoll_add(engine, engine->lane->look_fd, EPOLLIN | EPOLLET, TAG_LOOK);
 }
 
-static void epoll_close(struct engine *engine)
-{
-	struct epoll_state *state = engine->state;
-
-	state->set = fd_close(state->set);
-}
-
 static void epoll_unlisten(struct engine *engine)
 {
 	struct epoll_state *state = engine->state;
@@ -64,8 +56,8 @@ static int epoll_listen(struct engine *engine)
 	int r = 0;
 
 	/*
-	 * An exclusive waiter is woken in the order of registration, so adding again is going to the
-	 * end of the line. Adding looks at the queue, too: whoever waits there is reported.
+	 * An exclusive waiter is woken in the order of registration, so adding again is going to
+	 * the end of the line. Adding looks at the queue, too: whoever waits there is reported.
 	 */
 	epoll_unlisten(engine);
 	for (size_t i = 0; i < engine->lane->n_listeners && r == 0; i++)
@@ -139,7 +131,6 @@ const struct engine_kind engine_epoll = {
 	.name = "epoll",
 	.state_bytes = sizeof(struct epoll_state),
 	.open = epoll_open,
-	.close = epoll_close,
 	.listen = epoll_listen,
 	.unlisten = epoll_unlisten,
 	.watch = epoll_watch,

@@ -2,8 +2,8 @@
  * Connection records: all that laned knows of a connection, indexed by its descriptor.
  *
  * A table lies in the lane's shared mapping. With `share = "queue"` each worker has a table of its
- * own, as it has descriptors of its own, and is the only one to write it. What a process means to do
- * with a connection's bytes stands here before it does it: block and stream offset before recv.
+ * own, as it has descriptors of its own, and is the only one to write it. What a process means to
+ * do with a connection's bytes stands here before it does it: block and stream offset before recv.
  */
 #ifndef LANED_LANE_CONN_H
 #define LANED_LANE_CONN_H
@@ -54,7 +54,10 @@ struct conn_table {
 	uint32_t n_conns; /* no descriptor is as high */
 };
 
-/* Takes the record for a new connection; the caller fills the rest. Returns its generation, never 0. */
+/*
+ * Takes the record for a new connection; the caller fills the rest. Returns its generation, never
+ * 0.
+ */
 static inline uint32_t conn_open(struct conn *conn)
 {
 	uint64_t word = atomic_load_explicit(&conn->word, memory_order_relaxed);
@@ -66,6 +69,7 @@ static inline uint32_t conn_open(struct conn *conn)
 	return generation;
 }
 
+/* Gives the record back; its generation stays. */
 static inline void conn_close(struct conn *conn)
 {
 	uint64_t word = atomic_load_explicit(&conn->word, memory_order_relaxed);
@@ -73,11 +77,13 @@ static inline void conn_close(struct conn *conn)
 	atomic_store_explicit(&conn->word, word & ~UINT64_C(1), memory_order_relaxed);
 }
 
+/* Whether a connection has the record. */
 static inline bool conn_is_open(const struct conn *conn)
 {
 	return atomic_load_explicit(&conn->word, memory_order_relaxed) & 1;
 }
 
+/* The generation of the connection that has it, or of the last one that had; 0: none. */
 static inline uint32_t conn_generation(const struct conn *conn)
 {
 	return (uint32_t)(atomic_load_explicit(&conn->word, memory_order_relaxed) >> 32);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 
@@ -111,7 +110,10 @@ struct conn_table lane_table(const struct lane *lane, uint32_t worker)
 	};
 }
 
-/* Connections of all workers. Each adds its own before it adds up, so that the sum is never too low. */
+/*
+ * Connections of all workers. Each adds its own before it adds up, so that the sum is never too
+ * low.
+ */
 static uint32_t lane_connections(const struct lane *lane)
 {
 	uint32_t sum = 0;
@@ -165,8 +167,8 @@ void lane_bury(struct lane *lane, struct pool_owner dead)
 	struct worker_line *line = lane_worker(lane, dead.worker);
 
 	/*
-	 * The records of the dead are dropped with their pages. Generations start again at 0: no event
-	 * of the dead process can reach another, its epoll set went with it.
+	 * The records of the dead are dropped with their pages. Generations start again at 0: no
+	 * event of the dead process can reach another, its epoll set went with it.
 	 */
 	if (madvise(table.conns, table_bytes(&lane->shape), MADV_REMOVE) < 0)
 		memset(table.conns, 0, table.n_conns * sizeof(*table.conns));

@@ -34,7 +34,10 @@ struct lane {
 	int look_fd; /* eventfd: an edge tells every worker to look at the queue again */
 };
 
-/* Maps the memory, makes the eventfd, and room for `n_listeners` listeners (-1). Returns 0 or -errno. */
+/*
+ * Maps the memory, makes the eventfd, and room for `n_listeners` listeners (-1). Returns 0 or
+ * -errno.
+ */
 int lane_open(struct lane *lane, const char *group, unsigned number, const struct lane_shape *shape,
 	      size_t n_listeners);
 
@@ -42,22 +45,23 @@ int lane_open(struct lane *lane, const char *group, unsigned number, const struc
 void lane_close(struct lane *lane);
 
 /*
- * Tells every worker of the lane to look at the queue again: one that was woken for a client could not
- * take it, or there is room again.
+ * Tells every worker of the lane to look at the queue again: one that was woken for a client could
+ * not take it, or there is room again.
  */
 void lane_tell(const struct lane *lane);
 
 /* A worker's connection table. */
 struct conn_table lane_table(const struct lane *lane, uint32_t worker);
 
+/* A worker's line of the scoreboard. */
 static inline struct worker_line *lane_worker(const struct lane *lane, uint32_t worker)
 {
 	return &lane->board->workers[worker];
 }
 
 /*
- * Counts a connection that `worker` is about to accept. False, and nothing is counted, when the lane
- * has as many as it may: then look_fd will be written when one of them ends.
+ * Counts a connection that `worker` is about to accept. False, and nothing is counted, when the
+ * lane has as many as it may: then look_fd will be written when one of them ends.
  */
 bool lane_reserve(struct lane *lane, uint32_t worker);
 

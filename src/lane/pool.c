@@ -1,7 +1,5 @@
 #include "lane/pool.h"
 
-#include <assert.h>
-
 #define TAKE_LOOKS 64U
 
 static uint64_t owner_word(struct pool_owner owner)

@@ -11,6 +11,7 @@
 #ifndef LANED_LANE_POOL_H
 #define LANED_LANE_POOL_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,20 +38,23 @@ struct pool {
 	uint32_t cursor; /* where this process looks first */
 };
 
-/* The worker's own block. */
+/* The number of a worker's own block. */
 static inline uint32_t pool_own(const struct pool *pool, uint32_t worker)
 {
-	return worker < pool->n_own ? worker : POOL_NONE;
+	assert(worker < pool->n_own);
+	return worker;
 }
 
+/* Where its POOL_BLOCK_BYTES are. */
 static inline uint8_t *pool_bytes(const struct pool *pool, uint32_t block)
 {
 	return pool->blocks + (size_t)block * POOL_BLOCK_BYTES;
 }
 
 /*
- * Takes a free block. Looks at a bounded number of blocks, going on from where it stopped, so a full
- * pool costs little and a free block is found a few calls later at worst. POOL_NONE: none found.
+ * Takes a free block. Looks at a bounded number of blocks, going on from where it stopped, so a
+ * full pool costs little and a free block is found a few calls later at worst. POOL_NONE: none
+ * found.
  */
 uint32_t pool_take(struct pool *pool, struct pool_owner owner);
 

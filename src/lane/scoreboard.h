@@ -1,15 +1,14 @@
 /*
  * The scoreboard: what the workers of a lane and the master tell each other, in shared memory.
  *
- * Every field has one writer, named beside it; a reader takes it as it stands. The fields of the two
- * sides lie in cache lines of their own.
+ * Every field has one writer, named beside it, but for one that any may write with the same result.
+ * A reader takes it as it stands. The fields of the two sides lie in cache lines of their own.
  */
 #ifndef LANED_LANE_SCOREBOARD_H
 #define LANED_LANE_SCOREBOARD_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 enum worker_phase {
@@ -32,9 +31,9 @@ struct worker_line {
 
 struct scoreboard {
 	/*
-	 * 1: a worker found the lane full and waits for a connection to end, whoever's it is. Set by
-	 * that worker, cleared by the one that tells all (lane_release()): writing the same value
-	 * twice does no harm.
+	 * 1: a worker found the lane full and waits for a connection to end, whoever's it is. Set
+	 * by that worker, cleared by the one that tells all (lane_release()): writing the same
+	 * value twice does no harm.
 	 */
 	alignas(64) _Atomic uint32_t room_wanted;
 	struct worker_line workers[];

@@ -41,7 +41,10 @@ static const char *bind_hint(int error)
 	}
 }
 
-/* The addresses of the group that this host can have. Returns how many; *ret is the caller's to free. */
+/*
+ * The addresses of the group that this host can have. Returns how many; *ret is the caller's to
+ * free.
+ */
 static size_t usable_addresses(const struct group_settings *settings,
 			       const struct listen_setting ***ret)
 {

@@ -1,8 +1,10 @@
 #include "master/limits.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/cpu.h"
+#include "config/schema.h"
 
 #define SOMAXCONN_FILE "/proc/sys/net/core/somaxconn"
 
@@ -69,14 +71,14 @@ static const struct origin *key_origin(const struct group_settings *group, enum 
 	return group->origins[key].file ? &group->origins[key] : &group->origin;
 }
 
-/* What the default says, or less, nobody misses: the default stands in every dump. */
-#define STANDBY_DEFAULT 1
-
 static void check_standby(const struct group_settings *group, struct report *report)
 {
 	const struct origin *origin = &group->origins[GROUP_KEY_STANDBY];
+	const char *standard = schema_find(SCHEMA_GROUP, "standby")->default_text;
 
-	if (group->standby > STANDBY_DEFAULT && !topology_find(group->topology)->has_standbys)
+	/* The default stands in every dump, and is nobody's mistake. */
+	if (group->standby != strtoul(standard, NULL, 10) &&
+	    !topology_find(group->topology)->has_standbys)
 		report_add(report, REPORT_WARNING, origin,
 			   "only topology \"reuseport+standby\" has standbys",
 			   "group \"%s\": standby = %u is ignored: topology \"%s\" has none",

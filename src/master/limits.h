@@ -19,15 +19,21 @@ struct host_limits {
 	unsigned somaxconn; /* net.core.somaxconn */
 };
 
+/* Looks at the host; what cannot be read is unknown. */
 void host_limits_read(struct host_limits *ret);
 
-/* The i-th of `lanes` even shares of a total; the first ones are one larger if it does not divide. */
+/*
+ * The i-th of `lanes` even shares of a total; the first ones are one larger if it does not divide.
+ */
 uint64_t limits_share(uint64_t total, unsigned lanes, unsigned i);
 
-/* Descriptors that a worker of the group is given: what it asks for, cut to what the host allows. */
+/*
+ * Descriptors that a worker of the group is given: what it asks for, cut to what the host allows.
+ */
 rlim_t limits_nofile(const struct group_settings *group, const struct plan *plan,
 		     const struct host_limits *host);
 
+/* What the memory of one of the group's lanes is to hold. */
 struct lane_shape limits_lane_shape(const struct group_settings *group, const struct plan *plan,
 				    unsigned lane, rlim_t nofile);
 

@@ -6,7 +6,6 @@
 #ifndef LANED_MASTER_MASTER_H
 #define LANED_MASTER_MASTER_H
 
-#include "config/report.h"
 #include "config/settings.h"
 
 /* Serves until told to stop, all signals blocked. Returns the exit status (sysexits.h). */

@@ -2,6 +2,7 @@
  * What the master and its workers tell each other: orders one way, phases the other.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>

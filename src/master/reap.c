@@ -1,9 +1,9 @@
 /*
  * The end of a worker's process, and filling its place again.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 
 #include "base/clock.h"
@@ -34,7 +34,9 @@ static void restart_later(struct worker *worker, uint64_t delay_ns)
 					   worker);
 
 	if (r < 0) {
-		/* Without it the place would stay empty for ever; the service manager starts anew. */
+		/*
+		 * Without it the place would stay empty for ever; the service manager starts anew.
+		 */
 		log_error("%s: cannot set a timer: %s; stopping", worker->name, strerror(-r));
 		(void)sd_event_exit(worker->master->event, EX_OSERR);
 	}
@@ -80,7 +82,7 @@ static void log_end(const struct worker *worker, const siginfo_t *info, uint32_t
 	log_line(expected ? LOG_DEBUG : LOG_WARNING,
 		 "%s (pid %d): %s, %u connections ended with it%s", worker->name, (int)info->si_pid,
 		 end, connections,
-		 worker->master->phase == MASTER_SERVING ? "; its place is filled again" : "");
+		 worker->master->phase < MASTER_STOPPING ? "; its place is filled again" : "");
 }
 
 int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata)

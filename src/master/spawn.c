@@ -2,7 +2,9 @@
  * Starting the process of a worker.
  */
 #include <errno.h>
+#include <signal.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,7 +30,9 @@ _Noreturn static void worker_begin(struct worker *worker, pid_t master_pid)
 		.master = master_pid,
 	};
 
-	/* A lane is one trust domain: what happens in one is out of reach of the others' workers. */
+	/*
+	 * A lane is one trust domain: what happens in one is out of reach of the others' workers.
+	 */
 	groups_forget_others(master, worker->lane);
 	worker_run(&start);
 }
@@ -49,13 +53,14 @@ int worker_spawn(struct worker *worker)
 	pid_t pid = fork();
 
 	if (pid < 0) {
+		worker->generation--;
 		atomic_store(&line->phase, WORKER_GONE);
 		return -errno;
 	}
 	if (pid == 0)
 		worker_begin(worker, master_pid);
 
-	/* The number is the child's until it is reaped, which only the event loop does. */
+	/* The number is the child's until it is reaped. */
 	worker->pid = pid;
 	worker->pidfd = pidfd_open(pid, 0);
 

@@ -60,8 +60,8 @@ struct master {
 /* group.c */
 
 /*
- * Makes a group's plan, maps its lanes and opens their listeners; no worker yet. Returns 0, or an exit
- * status after it has logged why; group_close() in both cases.
+ * Makes a group's plan, maps its lanes and opens their listeners; no worker yet. Returns 0, or an
+ * exit status after it has logged why; group_close() in both cases.
  */
 int group_open(struct master *master, struct group *group, const struct group_settings *settings);
 void group_close(struct group *group);
@@ -89,7 +89,7 @@ void worker_tell(const struct worker *worker);
 
 /*
  * Lets the standbys of a worker's lane wait behind its primaries: the kernel turns to them when no
- * primary is waiting. Whenever a primary has come or gone.
+ * primary is waiting. Whenever a worker has come or gone.
  */
 void lane_line_up(const struct worker *worker);
 

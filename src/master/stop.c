@@ -1,7 +1,6 @@
 /*
  * Stopping: nobody who waits in a queue or is in the middle of something is sent away.
  */
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -55,7 +54,7 @@ static int drain_timed_out(sd_event_source *source, uint64_t now_us, void *userd
 				&lane_worker(group->workers[k].lane, group->workers[k].number)
 					 ->connections);
 	}
-	log_warning("drain_timeout is over; %llu connections are cut",
+	log_warning("stopping: drain_timeout is over, %llu connections are left; they are cut",
 		    (unsigned long long)connections);
 	master_stop_now(master);
 	return 0;

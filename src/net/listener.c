@@ -42,7 +42,9 @@ static const struct option inherited[] = {
 	{SOL_SOCKET, SO_OOBINLINE, 1},
 	/* One byte is a message. */
 	{SOL_SOCKET, SO_RCVLOWAT, 1},
-	/* A connection is accepted after its handshake, so that a repeated SYN repeats no message. */
+	/*
+	 * A connection is accepted after its handshake, so that a repeated SYN repeats no message.
+	 */
 	{IPPROTO_TCP, TCP_FASTOPEN, 0},
 };
 

@@ -6,7 +6,6 @@
 #define LANED_NET_LISTENER_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "net/address.h"
 
@@ -17,12 +16,13 @@ enum listener_place {
 
 /*
  * Opens a socket that listens, non-blocking and close-on-exec, with everything set that accepted
- * connections are to inherit. Clients may queue on it at once. Returns the descriptor, the caller's,
- * or -errno: -EADDRINUSE (somebody else has the address), -EADDRNOTAVAIL or -EAFNOSUPPORT (this host
- * does not), -EACCES (privileged port), or what socket(2), bind(2) and listen(2) say.
+ * connections are to inherit. Clients may queue on it at once. Returns the descriptor, the
+ * caller's, or -errno: -EADDRINUSE (somebody else has the address), -EADDRNOTAVAIL or -EAFNOSUPPORT
+ * (this host does not), -EACCES (privileged port), or what socket(2), bind(2) and listen(2) say.
  *
- * LISTENER_FIRST listens without SO_REUSEPORT and only then sets it: there is no moment in which two
- * instances of the same user could both succeed, as they silently do when both set it before bind.
+ * LISTENER_FIRST listens without SO_REUSEPORT and only then sets it: there is no moment in which
+ * two instances of the same user could both succeed, as they silently do when both set it before
+ * bind.
  */
 int listener_open(const struct address *address, enum listener_place place, int backlog);
 

@@ -1,6 +1,6 @@
 /*
- * "reuseport+standby": a queue per worker, and beside each worker standbys that serve its queue when
- * it does not. Under load a standby shares the work.
+ * "reuseport+standby": a queue per worker, and beside each worker standbys that serve its queue
+ * when it does not. Under load a standby shares the work.
  */
 #include "topology/kinds.h"
 

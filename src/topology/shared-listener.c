@@ -1,6 +1,6 @@
 /*
- * "shared-listener": one queue, many servers. Whoever is free takes the next client, so nobody waits
- * behind a busy worker while another idles; all workers share the queue's lock.
+ * "shared-listener": one queue, many servers. Whoever is free takes the next client, so nobody
+ * waits behind a busy worker while another idles; all workers share the queue's lock.
  */
 #include "topology/kinds.h"
 

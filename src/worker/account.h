@@ -16,11 +16,12 @@ struct account {
 };
 
 /*
- * Looks an account up, in the master and once: what this opens must not end up in a worker. "" and a
- * process that is not root: no change. Returns 0 or -errno (-ENOENT: no such account).
+ * Looks an account up, in the master and once: what this opens must not end up in a worker. "" and
+ * a process that is not root: no change. Returns 0 or -errno (-ENOENT: no such account).
  */
 int account_find(const char *user, struct account *ret);
 
+/* Releases what account_find() has filled. */
 void account_fini(struct account *account);
 
 /* Becomes the account, for good. Returns 0 or -errno; then the process must end. */

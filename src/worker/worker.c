@@ -23,7 +23,7 @@
  */
 #define LEAVE_AFTER_MS 200U
 
-struct worker {
+struct self {
 	const struct worker_start *start;
 	struct worker_line *line;
 	struct engine engine;
@@ -36,7 +36,7 @@ struct worker {
 _Noreturn static void worker_fail(const struct worker_start *start, const char *what, int error)
 {
 	log_error("%s (pid %d): %s: %s", start->name, (int)getpid(), what, strerror(error));
-	_exit(EX_OSERR);
+	_exit(error == EPERM || error == EACCES ? EX_NOPERM : EX_OSERR);
 }
 
 /* Ends with the master. A change of account takes the wish back, so this comes again after it. */
@@ -56,7 +56,7 @@ static void keep_descriptors(const struct worker_start *start)
 	_cleanup_(freep) int *keep = calloc(lane->n_listeners + 3, sizeof(*keep));
 
 	if (!keep)
-		worker_fail(start, "start", ENOMEM);
+		worker_fail(start, "cannot start", ENOMEM);
 	for (size_t i = 0; i < lane->n_listeners; i++)
 		keep[n++] = lane->listeners[i];
 	keep[n++] = lane->look_fd;
@@ -114,48 +114,48 @@ static enum engine_rank rank_of(const struct plan *plan, enum worker_role role)
 }
 
 /* Tells the master. */
-static void worker_enter(struct worker *worker, enum worker_phase phase)
+static void worker_enter(struct self *self, enum worker_phase phase)
 {
-	atomic_store(&worker->line->phase, phase);
-	(void)eventfd_write(worker->start->notice_fd, 1);
+	atomic_store(&self->line->phase, phase);
+	(void)eventfd_write(self->start->notice_fd, 1);
 }
 
 /* Looks at what the master wants, and does it. Returns 0 or -errno. */
-static int worker_obey(struct worker *worker)
+static int worker_obey(struct self *self)
 {
-	uint32_t turn = atomic_load(&worker->line->listen_turn);
+	uint32_t turn = atomic_load(&self->line->listen_turn);
 
-	if (!worker->draining && atomic_load(&worker->line->drain)) {
-		worker->draining = true;
-		worker->drain_ms = clock_coarse_ms();
-		engine_drain(&worker->engine);
+	if (!self->draining && atomic_load(&self->line->drain)) {
+		self->draining = true;
+		self->drain_ms = clock_coarse_ms();
+		engine_drain(&self->engine);
 	}
-	if (turn == worker->listen_turn || atomic_load(&worker->line->phase) == WORKER_LEFT)
+	if (turn == self->listen_turn || atomic_load(&self->line->phase) == WORKER_LEFT)
 		return 0;
-	worker->listen_turn = turn;
-	return engine_listen(&worker->engine);
+	self->listen_turn = turn;
+	return engine_listen(&self->engine);
 }
 
 /* Whether a draining worker has nothing left to do. */
-static bool worker_drained(struct worker *worker)
+static bool worker_drained(struct self *self)
 {
-	if (atomic_load(&worker->line->phase) != WORKER_LEFT) {
-		if (clock_coarse_ms() - worker->drain_ms < LEAVE_AFTER_MS ||
-		    !engine_empty_queues(&worker->engine))
+	if (atomic_load(&self->line->phase) != WORKER_LEFT) {
+		if (clock_coarse_ms() - self->drain_ms < LEAVE_AFTER_MS ||
+		    !engine_empty_queues(&self->engine))
 			return false;
-		engine_leave(&worker->engine);
-		worker_enter(worker, WORKER_LEFT);
+		engine_leave(&self->engine);
+		worker_enter(self, WORKER_LEFT);
 	}
-	return worker->engine.held == 0;
+	return self->engine.held == 0;
 }
 
-static int worker_loop(struct worker *worker)
+static int worker_loop(struct self *self)
 {
-	while (!worker->draining || !worker_drained(worker)) {
-		int r = worker_obey(worker);
+	while (!self->draining || !worker_drained(self)) {
+		int r = worker_obey(self);
 
 		if (r == 0)
-			r = engine_pass(&worker->engine);
+			r = engine_pass(&self->engine);
 		if (r < 0)
 			return r;
 	}
@@ -164,33 +164,32 @@ static int worker_loop(struct worker *worker)
 
 _Noreturn void worker_run(const struct worker_start *start)
 {
-	struct worker worker = {
+	struct self self = {
 		.start = start,
 		.line = lane_worker(start->lane, start->owner.worker),
 	};
 
 	worker_become(start);
-	(void)snprintf(worker.tag, sizeof(worker.tag), " %s\n", start->name);
+	(void)snprintf(self.tag, sizeof(self.tag), " %s\n", start->name);
 
-	int r = engine_open(&worker.engine, engine_find(start->group->engine),
+	int r = engine_open(&self.engine, engine_find(start->group->engine),
 			    &(struct engine_setup){
 				    .group = start->group,
 				    .lane = start->lane,
 				    .owner = start->owner,
 				    .name = start->name,
 				    .rank = rank_of(start->plan, start->role),
-				    .tag = worker.tag,
+				    .tag = self.tag,
 			    });
 
 	if (r == 0)
-		r = worker_obey(&worker); /* a primary waits on the listeners before it says so */
+		r = worker_obey(&self); /* a primary waits on the listeners before it says so */
 	if (r < 0)
 		worker_fail(start, "cannot start its engine", -r);
-	worker_enter(&worker, WORKER_READY);
+	worker_enter(&self, WORKER_READY);
 
-	r = worker_loop(&worker);
+	r = worker_loop(&self);
 	if (r < 0)
 		worker_fail(start, "its engine failed", -r);
-	engine_close(&worker.engine);
 	_exit(EX_OK);
 }

@@ -1,8 +1,8 @@
 /*
  * A worker: the process in a place of a lane, from its first instruction to its last.
  *
- * It serves with an engine and obeys the master, which speaks through the scoreboard and SIGUSR2. It
- * opens no files, starts no processes, and heeds no signal from anybody else.
+ * It serves with an engine and obeys the master, which speaks through the scoreboard and SIGUSR2.
+ * It opens no files, starts no processes, and heeds no signal from anybody else.
  */
 #ifndef LANED_WORKER_WORKER_H
 #define LANED_WORKER_WORKER_H

@@ -55,8 +55,8 @@ def test_max_connections(start, one_lane):
         assert len(receive(ready[0], 3)) == 3
         waiting.remove(ready[0])
     # The key that keeps them waiting is named, and not another one that happens to fit.
-    laned.wait_until(lambda: len(laned.lines) > 2, "a line about the limit")
-    assert f"the lane holds {limit} connections, all that max_connections gives it" in laned.log()
+    laned.wait_log(f"the lane holds {limit} connections, all that max_connections gives it")
+    assert "nofile" not in laned.log()
     close_all(clients)
 
 

@@ -1,6 +1,6 @@
 /*
- * Prints the schema, a key a line: path, type, unit, default, range, reload or restart, since, help,
- * with tabs between them. For check-keys.py, which compares it with the manual page and the
+ * Prints the schema, a key a line: path, type, unit, default, range, reload or restart, since,
+ * help, with tabs between them. For check-keys.py, which compares it with the manual page and the
  * installed file.
  */
 #include <stdio.h>

@@ -7,9 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -90,7 +88,7 @@ static void test_gone_already(void **state)
 {
 	static const int errors[] = {EINTR,       ECONNABORTED, EPROTO, ENETDOWN,
 				     ENOPROTOOPT, EHOSTDOWN,    ENONET, EHOSTUNREACH,
-				     ENETUNREACH, ETIMEDOUT,    EPERM};
+				     ENETUNREACH, ETIMEDOUT};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -106,15 +104,16 @@ static void test_listener_is_useless(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		assert_int_equal(take(errors[i], 0, 0), ACCEPT_FAILED);
-		assert_int_equal(result, errors[i]);
+		assert_int_equal(result, -errors[i]);
 		assert_int_equal(counted(), 0);
 	}
 }
 
-/* Full tables: later, later still, and never in a tight loop. */
+/* What keeps the client in the queue: later, later still, and never in a tight loop. */
 static void test_back_off(void **state)
 {
-	static const int errors[] = {ENFILE, ENOBUFS, ENOMEM};
+	/* Full tables, somebody's filter, and what nobody has thought of. */
+	static const int errors[] = {ENFILE, ENOBUFS, ENOMEM, EPERM, EACCES, ENOSYS, EXDEV};
 	int waits_ms[8];
 
 	(void)state;

@@ -114,13 +114,13 @@ static void test_numbers_out_of_range(void **state)
 	check_key("max_connections = 10000001;",
 		  "max_connections must be 1 to 10000000, not 10000001\n"
 		  "        max_connections = 10000001;\n");
-	check_key("buffer_memory = 65535;", "buffer_memory must be 64KiB to 1TiB, not 65535\n"
+	check_key("buffer_memory = 65535;", "buffer_memory must be 128KiB to 1TiB, not 65535\n"
 					    "        buffer_memory = 65535;\n");
 	check_key("buffer_memory = \"1025GiB\";",
-		  "buffer_memory must be 64KiB to 1TiB, not \"1025GiB\"\n"
+		  "buffer_memory must be 128KiB to 1TiB, not \"1025GiB\"\n"
 		  "        buffer_memory = \"1025GiB\";\n");
 	check_key("buffer_memory = \"99999999999TiB\";",
-		  "buffer_memory must be 64KiB to 1TiB, not \"99999999999TiB\"\n"
+		  "buffer_memory must be 128KiB to 1TiB, not \"99999999999TiB\"\n"
 		  "        buffer_memory = \"99999999999TiB\";\n");
 	check_key("idle_timeout = \"500ms\";",
 		  "idle_timeout must be 1s to 30d, or 0, not \"500ms\"\n"

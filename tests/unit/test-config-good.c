@@ -248,8 +248,8 @@ static void test_ways_to_write_numbers(void **state)
 	assert_true(settings->groups[0].send_timeout_ns == 0);
 	settings_free(settings);
 
-	settings = load_group("buffer_memory = 65536; echo = { tag = TRUE; };");
-	assert_true(settings->groups[0].buffer_memory_bytes == 65536);
+	settings = load_group("buffer_memory = 131072; echo = { tag = TRUE; };");
+	assert_true(settings->groups[0].buffer_memory_bytes == 131072);
 	assert_true(settings->groups[0].echo_tag);
 	settings_free(settings);
 }

@@ -20,7 +20,9 @@
 
 #include "engine/echo.h"
 
-/* --- The explorer ------------------------------------------------------------------------------ */
+/*
+ * --- The explorer ------------------------------------------------------------------------------
+ */
 
 #define CHOICES_MAX 256
 
@@ -61,7 +63,9 @@ static bool explore_next(void)
 	return false;
 }
 
-/* --- The world of one connection --------------------------------------------------------------- */
+/*
+ * --- The world of one connection ---------------------------------------------------------------
+ */
 
 #define STALLS_MAX 2 /* sends that take nothing, per run */
 #define TAG        "#"
@@ -224,7 +228,9 @@ static void world_step(struct world *world, const struct echo_step *step)
 	echo_done(&world->echo, &world->conn, step, result);
 }
 
-/* The machine waits: tell what is new, or let something new come. False: that is all there ever is. */
+/*
+ * The machine waits: tell what is new, or let something new come. False: that is all there ever is.
+ */
 static bool world_wait(struct world *world)
 {
 	assert_false(echo_in_hand(&world->echo, &world->conn));
@@ -318,7 +324,9 @@ static unsigned long explore(const struct scenario *scenario)
 	return runs;
 }
 
-/* --- Tests --------------------------------------------------------------------------------------- */
+/*
+ * --- Tests ---------------------------------------------------------------------------------------
+ */
 
 static void test_all_ways(void **state)
 {

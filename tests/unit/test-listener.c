@@ -97,9 +97,12 @@ static void test_first_and_further_share(void **state)
 
 static void test_families_are_apart(void **state)
 {
-	struct address any6 = free_address(AF_INET6), any4;
+	struct address any6, any4;
 
 	(void)state;
+	if (!listener_family_usable(AF_INET6))
+		skip();
+	any6 = free_address(AF_INET6);
 	any6.in6.sin6_addr = in6addr_any;
 	any4 = (struct address){.length = sizeof(any4.in)};
 	any4.in.sin_family = AF_INET;
@@ -216,13 +219,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_is_exclusive),
 		cmocka_unit_test(test_first_and_further_share),
+		cmocka_unit_test(test_families_are_apart),
 		cmocka_unit_test(test_connections_inherit),
 		cmocka_unit_test(test_mute),
 		cmocka_unit_test(test_mute_in_the_middle_of_a_handshake),
 		cmocka_unit_test(test_errors_come_back),
-		cmocka_unit_test(test_families_are_apart), /* last: only where there is IPv6 */
 	};
-	size_t n = sizeof(tests) / sizeof(tests[0]) - (listener_family_usable(AF_INET6) ? 0 : 1);
 
-	return _cmocka_run_group_tests("listener", tests, n, NULL, NULL);
+	return cmocka_run_group_tests_name("listener", tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
-/* The choices of the schema are the tables of those who implement them, plus what stands for one. */
+/*
+ * The choices of the schema are the tables of those who implement them, plus what stands for one.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
