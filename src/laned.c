@@ -261,6 +261,8 @@ static void signals_block(void)
 	static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 	sigset_t blocked;
 
+	/* What an ignored SIGCHLD, which exec hands down, does to its children is of no use. */
+	(void)signal(SIGCHLD, SIG_DFL);
 	sigfillset(&blocked);
 	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
 		sigdelset(&blocked, crashes[i]);
@@ -273,8 +275,12 @@ int main(int argc, char **argv)
 
 	signals_block();
 
-	if (fd_fill_standard() < 0)
+	int r = fd_fill_standard();
+
+	if (r < 0) {
+		fprintf(stderr, "laned: cannot open /dev/null: %s\n", strerror(-r));
 		return EX_OSERR;
+	}
 	title_init(argc, argv);
 
 	int status = command_line_parse(argc, argv, &line);

@@ -67,14 +67,10 @@ int fd_close_all_but(int *keep, size_t n_keep)
 
 int fd_fill_standard(void)
 {
-	for (;;) {
-		int fd = open("/dev/null", O_RDWR);
-
-		if (fd < 0)
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		/* The lowest free number is given out, and all below are taken. */
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
 			return -errno;
-		if (fd > STDERR_FILENO) {
-			fd_close(fd);
-			return 0;
-		}
 	}
+	return 0;
 }

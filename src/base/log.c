@@ -1,12 +1,14 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 
 static struct {
 	int fd;
+	bool socket;
 	bool journal; /* lines begin with their priority, as sd-daemon(3) has it */
 	int level;
 	unsigned dropped; /* lines since the last one that went through */
@@ -37,17 +40,36 @@ static bool stderr_is_journal(void)
 
 static void log_use(int fd, bool journal)
 {
+	struct stat st;
+
 	if (log_state.fd != STDERR_FILENO)
 		fd_close(log_state.fd);
 	log_state.fd = fd;
+	log_state.socket = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 	log_state.journal = journal;
+}
+
+/*
+ * stderr for non-blocking writes. The flag belongs to what all who have the same terminal or pipe
+ * share, so it is opened anew; -1: it cannot be, as a socket, or need not, as a file.
+ */
+static int stderr_reopen(void)
+{
+	struct stat st;
+
+	if (fstat(STDERR_FILENO, &st) < 0 || (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)))
+		return -1;
+	return open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
 void log_open(enum log_target target, int level)
 {
+	bool journal = target != LOG_TARGET_STDERR && stderr_is_journal();
+	int own = stderr_reopen();
+
 	log_state.level = level;
-	log_use(STDERR_FILENO, target != LOG_TARGET_STDERR && stderr_is_journal());
-	if (target != LOG_TARGET_JOURNAL || log_state.journal)
+	log_use(own >= 0 ? own : STDERR_FILENO, journal);
+	if (target != LOG_TARGET_JOURNAL || journal)
 		return;
 
 	int stream = sd_journal_stream_fd("laned", LOG_INFO, true);
@@ -80,12 +102,17 @@ static const char *level_word(int level)
 	}
 }
 
-/* Whether a line can be written without waiting: who reads the log may have stopped to. */
-static bool log_writable(void)
+/* Writes without waiting: who reads the log may have stopped to. Whether the whole line went. */
+static bool log_write(const char *line, size_t length)
 {
 	struct pollfd stream = {.fd = log_state.fd, .events = POLLOUT};
 
-	return poll(&stream, 1, 0) == 1 && (stream.revents & POLLOUT);
+	if (log_state.socket)
+		return send(log_state.fd, line, length, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+		       (ssize_t)length;
+	/* For a stderr that could not be opened anew this is the best that can be done. */
+	return poll(&stream, 1, 0) == 1 && (stream.revents & POLLOUT) &&
+	       write(log_state.fd, line, length) == (ssize_t)length;
 }
 
 void log_line(int level, const char *format, ...)
@@ -107,7 +134,7 @@ void log_line(int level, const char *format, ...)
 					"%s%s (%u lines before this one are lost)\n",
 					level_word(level), text, log_state.dropped);
 
-	if (log_writable() && write(log_state.fd, line, (size_t)length) == length)
+	if (log_write(line, (size_t)length))
 		log_state.dropped = 0;
 	else
 		log_state.dropped++;

@@ -294,33 +294,44 @@ void echo_unacked(const struct echo *echo, struct conn *conn, uint32_t bytes)
 	conn->stamp_ms = echo->now_ms;
 }
 
-/* Whether a time-out is set and over. */
-static bool is_over(uint32_t since_ms, uint32_t timeout_ms)
+/* How long a connection may be without a byte that moves, as things stand; 0: for ever. */
+static uint32_t quiet_limit_ms(const struct echo *echo, const struct conn *conn)
 {
-	return timeout_ms > 0 && since_ms >= timeout_ms;
+	if (echo_is_blocked(conn))
+		return echo->send_timeout_ms;
+	if (conn->flags & CONN_SHUT)
+		/*
+		 * Our FIN is one of the unacknowledged; if there is more the peer still has to
+		 * read.
+		 */
+		return conn->unacked > 1 && echo->send_timeout_ms > ECHO_LINGER_MS
+			       ? echo->send_timeout_ms
+			       : ECHO_LINGER_MS;
+	if (echo->draining)
+		return ECHO_QUIET_MS;
+	return echo->idle_timeout_ms;
+}
+
+static bool is_over(const struct echo *echo, const struct conn *conn)
+{
+	uint32_t limit_ms = quiet_limit_ms(echo, conn);
+
+	return limit_ms > 0 && echo->now_ms - conn->stamp_ms >= limit_ms;
+}
+
+bool echo_wants_unacked(const struct echo *echo, const struct conn *conn)
+{
+	return echo_is_blocked(conn) || (conn->flags & CONN_SHUT) || is_over(echo, conn);
 }
 
 bool echo_tick(const struct echo *echo, struct conn *conn)
 {
-	uint32_t quiet_ms = echo->now_ms - conn->stamp_ms;
-
-	if (conn->flags & CONN_SHUT) {
-		if (!is_over(quiet_ms, ECHO_LINGER_MS))
-			return false;
-		conn->flags |= CONN_BROKEN;
-		return true;
-	}
-	if (echo_is_blocked(conn)) {
-		if (!is_over(quiet_ms, echo->send_timeout_ms))
-			return false;
-		conn->flags |= CONN_BROKEN;
-		return true;
-	}
-	if (!is_over(quiet_ms, echo->idle_timeout_ms) &&
-	    !is_over(quiet_ms, echo->draining ? ECHO_QUIET_MS : 0))
+	if (!is_over(echo, conn))
 		return false;
-	/* A last look: what comes in this very moment is not lost. */
-	conn->flags |= CONN_LEAVING | CONN_READABLE;
+	if (echo_is_blocked(conn) || (conn->flags & CONN_SHUT))
+		conn->flags |= CONN_BROKEN;
+	else /* A last look: what comes in this very moment is not lost. */
+		conn->flags |= CONN_LEAVING | CONN_READABLE;
 	return true;
 }
 

@@ -84,16 +84,18 @@ bool echo_in_hand(const struct echo *echo, const struct conn *conn);
 /* Reports what a step (all but WAIT, CLOSE and RESET) came to: a count or -errno. */
 void echo_done(struct echo *echo, struct conn *conn, const struct echo_step *step, ssize_t result);
 
-/* Whether the peer takes nothing at the moment, so that echo_unacked() is to be told. */
+/* Whether the peer takes nothing at the moment. */
 static inline bool echo_is_blocked(const struct conn *conn)
 {
 	return !(conn->flags & CONN_WRITABLE);
 }
 
+/* Whether echo_unacked() is to be told before echo_tick() can judge. */
+bool echo_wants_unacked(const struct echo *echo, const struct conn *conn);
+
 /*
- * Tells how many bytes the kernel's send buffer holds for a blocked connection (SIOCOUTQ of
- * tcp(7)): as long as that changes the peer is alive, and takes bytes, though too few for us to
- * send more.
+ * Tells how many bytes the kernel's send buffer holds for a connection (SIOCOUTQ of tcp(7)): as
+ * long as that changes the peer takes bytes, however few, and the connection is not quiet.
  */
 void echo_unacked(const struct echo *echo, struct conn *conn, uint32_t bytes);
 

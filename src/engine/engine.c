@@ -141,14 +141,17 @@ static void engine_resume(struct engine *engine)
  */
 static void engine_pause(struct engine *engine)
 {
+	bool listened = engine->listening;
+
 	engine_unlisten(engine);
-	if (engine->rank != ENGINE_ALONE && engine->acceptor.pause != PAUSE_ROOM)
+	if (listened && engine->rank != ENGINE_ALONE && engine->acceptor.pause != PAUSE_ROOM)
 		lane_tell(engine->lane);
 }
 
 void engine_look(struct engine *engine)
 {
-	if (engine->acceptor.pause == PAUSE_ROOM)
+	/* Not on an edge that is this worker's own, or was for room that others have taken. */
+	if (engine->acceptor.pause == PAUSE_ROOM && lane_has_room(engine->lane))
 		engine_resume(engine);
 	else if (engine->listening &&
 		 (engine->rank == ENGINE_EQUAL || engine->rank == ENGINE_BEHIND))
@@ -380,7 +383,7 @@ static void engine_sweep(struct engine *engine)
 
 		if (!conn_is_open(conn))
 			continue;
-		if (echo_is_blocked(conn))
+		if (echo_wants_unacked(&engine->echo, conn))
 			echo_unacked(&engine->echo, conn, send_buffer_bytes((int)fd));
 		if (echo_tick(&engine->echo, conn))
 			engine_turn_again(engine, (int)fd);
@@ -396,10 +399,10 @@ static int engine_timeout_ms(const struct engine *engine, uint32_t now_ms)
 	if (interval_ms < 0)
 		return retry_ms;
 
-	int32_t sweep_ms = interval_ms - (int32_t)(now_ms - engine->swept_ms);
+	/* It may have been weeks since the last one. */
+	uint32_t since_ms = now_ms - engine->swept_ms;
+	int sweep_ms = since_ms < (uint32_t)interval_ms ? interval_ms - (int)since_ms : 0;
 
-	if (sweep_ms < 0)
-		sweep_ms = 0;
 	return retry_ms >= 0 && retry_ms < sweep_ms ? retry_ms : sweep_ms;
 }
 

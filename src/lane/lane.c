@@ -129,6 +129,16 @@ void lane_tell(const struct lane *lane)
 	(void)eventfd_write(lane->look_fd, 1);
 }
 
+bool lane_has_room(struct lane *lane)
+{
+	/*
+	 * Say so first, look then: whoever ends a connection counts first and looks for the wish
+	 * then, so one of the two sees the other (all of it sequentially consistent).
+	 */
+	atomic_store(&lane->board->room_wanted, 1);
+	return lane_connections(lane) < lane->shape.max_connections;
+}
+
 bool lane_reserve(struct lane *lane, uint32_t worker)
 {
 	_Atomic uint32_t *own = &lane_worker(lane, worker)->connections;
@@ -137,13 +147,8 @@ bool lane_reserve(struct lane *lane, uint32_t worker)
 	if (lane_connections(lane) <= lane->shape.max_connections)
 		return true;
 
-	/*
-	 * Say so first, look again then: whoever ends a connection counts first and looks for the
-	 * wish then, so one of the two sees the other (all of it sequentially consistent).
-	 */
 	atomic_fetch_sub(own, 1);
-	atomic_store(&lane->board->room_wanted, 1);
-	if (lane_connections(lane) >= lane->shape.max_connections)
+	if (!lane_has_room(lane))
 		return false;
 	atomic_fetch_add(own, 1);
 	if (lane_connections(lane) <= lane->shape.max_connections)

@@ -65,6 +65,9 @@ static inline struct worker_line *lane_worker(const struct lane *lane, uint32_t 
  */
 bool lane_reserve(struct lane *lane, uint32_t worker);
 
+/* Whether a connection may be reserved now. If not, look_fd will tell when one may. */
+bool lane_has_room(struct lane *lane);
+
 /* Counts a connection of `worker` as ended, or as not accepted after all. */
 void lane_release(struct lane *lane, uint32_t worker);
 

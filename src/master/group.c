@@ -2,11 +2,14 @@
  * A group in the master: its plan made real, as lanes with listeners and places for workers.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "master/state.h"
 #include "net/listener.h"
@@ -118,8 +121,8 @@ static void places_init(struct master *master, struct group *group)
 			.role = plan_role(&group->plan, (unsigned)(i % per_lane)),
 			.pidfd = -1,
 		};
-		(void)snprintf(worker->name, sizeof(worker->name), "%s.%u", worker->lane->name,
-			       worker->number);
+		(void)snprintf(worker->name, sizeof(worker->name), "%s/%u.%u",
+			       group->settings->name, (unsigned)(i / per_lane), worker->number);
 	}
 }
 
@@ -145,19 +148,27 @@ int group_open(struct master *master, struct group *group, const struct group_se
 		log_error("%s: no address is left to listen on", settings->name);
 		r = EX_UNAVAILABLE;
 	} else {
-		r = lanes_open(group, addresses, n);
 		places_init(master, group);
+		r = lanes_open(group, addresses, n);
 	}
 	free(addresses);
 	return r;
 }
 
+/* Ends a process that is still there, as when the event loop was left early. */
+static void worker_close(struct worker *worker)
+{
+	sd_event_source_disable_unref(worker->exit_source);
+	sd_event_source_disable_unref(worker->restart_source);
+	if (worker->pid > 0 && kill(worker->pid, SIGKILL) == 0)
+		(void)waitpid(worker->pid, NULL, 0);
+	fd_close(worker->pidfd);
+}
+
 void group_close(struct group *group)
 {
-	for (size_t i = 0; group->workers && i < group->n_workers; i++) {
-		sd_event_source_disable_unref(group->workers[i].exit_source);
-		sd_event_source_disable_unref(group->workers[i].restart_source);
-	}
+	for (size_t i = 0; group->workers && i < group->n_workers; i++)
+		worker_close(&group->workers[i]);
 	for (unsigned i = 0; group->lanes && i < group->plan.lanes; i++)
 		lane_close(&group->lanes[i]);
 	free(group->workers);

@@ -161,9 +161,27 @@ static void check_nofile(const struct group_settings *group, const struct plan *
 			(unsigned long long)host->nofile);
 }
 
+/* Descriptors that the master has beside those of groups: its event loop, log and the like. */
+#define MASTER_SPARE_FDS 32
+
+/* It has every listener, an eventfd for each lane, and two pidfds for each worker. */
+static void check_master(unsigned long long group_fds, const struct host_limits *host,
+			 struct report *report)
+{
+	if (host->nofile > 0 && group_fds + MASTER_SPARE_FDS > host->nofile)
+		report_add(
+			report, REPORT_ERROR, NULL,
+			"raise the limit (LimitNOFILE= in the unit, ulimit -n), or have fewer workers",
+			"the master needs %llu descriptors for its listeners and workers, but its "
+			"hard RLIMIT_NOFILE is %llu",
+			group_fds + MASTER_SPARE_FDS, (unsigned long long)host->nofile);
+}
+
 void limits_check(const struct settings *settings, const struct host_limits *host,
 		  struct report *report)
 {
+	unsigned long long group_fds = 0;
+
 	for (size_t i = 0; i < settings->n_groups; i++) {
 		const struct group_settings *group = &settings->groups[i];
 		struct plan plan = topology_plan(group, host->cpus);
@@ -172,5 +190,7 @@ void limits_check(const struct settings *settings, const struct host_limits *hos
 		check_backlog(group, host, report);
 		check_lanes(group, &plan, report);
 		check_nofile(group, &plan, host, report);
+		group_fds += plan.lanes * (group->n_listen + 1 + 2ULL * plan_workers(&plan));
 	}
+	check_master(group_fds, host, report);
 }

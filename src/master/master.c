@@ -115,15 +115,28 @@ static int groups_start(struct master *master)
 	return 0;
 }
 
+/* Says why there is no account for the workers. Returns the exit status. */
+static int account_status(const char *user, int error)
+{
+	switch (error) {
+	case ENOENT:
+		log_error("user \"%s\": no such account", user);
+		return EX_CONFIG;
+	case EPERM:
+		log_error("user \"%s\": without CAP_KILL its processes could not be stopped", user);
+		return EX_NOPERM;
+	default:
+		log_error("user \"%s\": %s", user, strerror(error));
+		return EX_OSERR;
+	}
+}
+
 static int master_serve(struct master *master)
 {
 	int r = account_find(master->settings->user, &master->account);
 
-	if (r < 0) {
-		log_error("user \"%s\": %s", master->settings->user,
-			  r == -ENOENT ? "no such account" : strerror(-r));
-		return r == -ENOENT ? EX_CONFIG : EX_OSERR;
-	}
+	if (r < 0)
+		return account_status(master->settings->user, -r);
 	r = master_listen_to_all(master);
 	if (r < 0) {
 		log_error("cannot set up the event loop: %s", strerror(-r));
@@ -145,6 +158,17 @@ static int master_serve(struct master *master)
 	return r;
 }
 
+/* The master holds every listener and a pidfd for each worker: as many as it may have. */
+static void descriptors_raise(void)
+{
+	struct rlimit nofile;
+
+	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
+		return;
+	nofile.rlim_cur = nofile.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &nofile); /* what is too few shows when it is needed */
+}
+
 int master_run(const struct settings *settings)
 {
 	struct master master = {.settings = settings, .notice_fd = -1};
@@ -152,10 +176,10 @@ int master_run(const struct settings *settings)
 	title_set("laned", "laned: master%s%s", settings->file ? " " : "",
 		  settings->file ? settings->file : "");
 	host_limits_read(&master.host);
+	descriptors_raise();
 
 	int status = master_serve(&master);
 
-	/* Workers that are still there when the loop was left early end with this process. */
 	for (size_t i = 0; i < master.n_groups; i++)
 		group_close(&master.groups[i]);
 	free(master.groups);

@@ -64,10 +64,10 @@ int worker_spawn(struct worker *worker)
 	worker->pid = pid;
 	worker->pidfd = pidfd_open(pid, 0);
 
-	int r = worker->pidfd < 0
-			? -errno
-			: sd_event_add_child_pidfd(worker->master->event, &worker->exit_source,
-						   worker->pidfd, WEXITED, worker_exited, worker);
+	/* By its number: by a pidfd of ours libsystemd would ask a /proc that may be another's. */
+	int r = worker->pidfd < 0 ? -errno
+				  : sd_event_add_child(worker->master->event, &worker->exit_source,
+						       pid, WEXITED, worker_exited, worker);
 
 	if (r < 0) {
 		/* Nobody would ever hear of its end. */

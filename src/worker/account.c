@@ -2,9 +2,21 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* Whether this process may send signals to those of other accounts (capabilities(7), CAP_KILL). */
+static bool can_kill_others(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	return syscall(SYS_capget, &header, data) == 0 &&
+	       (data[CAP_TO_INDEX(CAP_KILL)].effective & CAP_TO_MASK(CAP_KILL));
+}
 
 int account_find(const char *user, struct account *ret)
 {
@@ -19,6 +31,8 @@ int account_find(const char *user, struct account *ret)
 	if (!entry)
 		return errno == 0 ? -ENOENT : -errno;
 
+	if (!can_kill_others())
+		return -EPERM;
 	ret->uid = entry->pw_uid;
 	ret->gid = entry->pw_gid;
 

@@ -16,8 +16,10 @@ struct account {
 };
 
 /*
- * Looks an account up, in the master and once: what this opens must not end up in a worker. "" and
- * a process that is not root: no change. Returns 0 or -errno (-ENOENT: no such account).
+ * Looks an account up, in the master and once: what this opens must not end up in a worker. "" and a
+ * process that is not root: no change. Returns 0 or -errno: -ENOENT (no such account), -EPERM (without
+ * CAP_KILL processes of another account could be neither told anything nor ended, not even by the
+ * kernel when the master dies).
  */
 int account_find(const char *user, struct account *ret);
 

@@ -87,7 +87,8 @@ static void worker_become(const struct worker_start *start)
 
 	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
 		worker_fail(start, "cannot read RLIMIT_NOFILE", errno);
-	nofile.rlim_cur = start->nofile;
+	/* The master's may have been lowered since; then accepting ends at EMFILE. */
+	nofile.rlim_cur = start->nofile < nofile.rlim_max ? start->nofile : nofile.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &nofile) < 0)
 		worker_fail(start, "cannot set RLIMIT_NOFILE", errno);
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,12 +152,44 @@ static void test_log_never_blocks(void **state)
 	assert_null(strstr(last, "never"));
 }
 
+/* The same with a terminal, where being writable does not mean that a line fits. */
+static void test_log_never_blocks_on_a_terminal(void **state)
+{
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+
+	(void)state;
+	assert_true(terminal >= 0);
+	assert_int_equal(grantpt(terminal), 0);
+	assert_int_equal(unlockpt(terminal), 0);
+
+	pid_t child = fork();
+
+	if (child == 0) {
+		alarm(20);
+		dup2(open(ptsname(terminal), O_RDWR | O_NOCTTY), STDERR_FILENO);
+		log_open(LOG_TARGET_STDERR, LOG_INFO);
+		for (int i = 0; i < 1000; i++)
+			log_info("line %d of those that nobody reads", i);
+		_exit(0);
+	}
+
+	int status = -1;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(terminal);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cpu_quota),         cmocka_unit_test(test_close_all_but),
-		cmocka_unit_test(test_close_keeps_errno), cmocka_unit_test(test_fill_standard),
-		cmocka_unit_test(test_clocks_agree),      cmocka_unit_test(test_log_never_blocks),
+		cmocka_unit_test(test_cpu_quota),
+		cmocka_unit_test(test_close_all_but),
+		cmocka_unit_test(test_close_keeps_errno),
+		cmocka_unit_test(test_fill_standard),
+		cmocka_unit_test(test_clocks_agree),
+		cmocka_unit_test(test_log_never_blocks),
+		cmocka_unit_test(test_log_never_blocks_on_a_terminal),
 	};
 
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);

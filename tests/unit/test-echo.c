@@ -615,6 +615,43 @@ static void test_blocked(void **state)
 	assert_int_equal(world.echo.blocked, 0);
 }
 
+/* Bytes that the peer still takes from the kernel's buffer move, though none goes through us. */
+static void test_quiet_needs_an_empty_buffer(void **state)
+{
+	const struct scenario scenario = {.blocks = 1};
+	struct world world;
+
+	(void)state;
+	explore_begin();
+	world_init(&world, &scenario);
+	world.interrupted = true;
+	run_to_wait(&world);
+	world.echo.idle_timeout_ms = 1000;
+	world.echo.send_timeout_ms = 5000;
+	assert_false(echo_wants_unacked(&world.echo, &world.conn)); /* it costs a system call */
+	for (uint32_t unacked = 9; unacked >= 5; unacked--) {
+		world.echo.now_ms += 1000;
+		assert_true(echo_wants_unacked(&world.echo, &world.conn));
+		echo_unacked(&world.echo, &world.conn, unacked);
+		assert_false(echo_tick(&world.echo, &world.conn));
+	}
+	world.echo.now_ms += 1000;
+	echo_unacked(&world.echo, &world.conn, 5);
+	assert_true(echo_tick(&world.echo, &world.conn));
+	run_to_wait(&world);
+	assert_true(world.shut);
+
+	/* Not closed before the peer has had what it is owed, or takes nothing for too long. */
+	echo_unacked(&world.echo, &world.conn, 6);
+	world.echo.now_ms += 4999;
+	assert_true(echo_wants_unacked(&world.echo, &world.conn));
+	assert_false(echo_tick(&world.echo, &world.conn));
+	echo_unacked(&world.echo, &world.conn, 1); /* our FIN alone */
+	world.echo.now_ms += ECHO_LINGER_MS;
+	assert_true(echo_tick(&world.echo, &world.conn));
+	assert_int_equal(echo_next(&world.echo, &world.conn).action, ECHO_CLOSE);
+}
+
 static void test_clock_wraps(void **state)
 {
 	const struct scenario scenario = {.blocks = 1};
@@ -647,6 +684,7 @@ int main(void)
 		cmocka_unit_test(test_idle_timeout),
 		cmocka_unit_test(test_last_look_before_fin),
 		cmocka_unit_test(test_blocked),
+		cmocka_unit_test(test_quiet_needs_an_empty_buffer),
 		cmocka_unit_test(test_clock_wraps),
 	};
 

@@ -94,6 +94,19 @@ static void test_bound_holds_over_all_workers(void **state)
 	assert_true(lane_reserve(lane, 0));
 }
 
+static void test_room(void **state)
+{
+	struct lane *lane = *state;
+
+	for (int i = 0; i < 3; i++)
+		assert_true(lane_reserve(lane, 0));
+	assert_true(lane_has_room(lane));
+	assert_true(lane_reserve(lane, 1));
+	assert_false(lane_has_room(lane));
+	lane_release(lane, 0); /* the wish was noted by asking */
+	assert_true(room_was_told(lane));
+}
+
 static void test_nobody_is_told_in_vain(void **state)
 {
 	struct lane *lane = *state;
@@ -168,6 +181,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_memory_is_shared, lane_setup, lane_teardown),
 		cmocka_unit_test_setup_teardown(test_bound_holds_over_all_workers, lane_setup,
 						lane_teardown),
+		cmocka_unit_test_setup_teardown(test_room, lane_setup, lane_teardown),
 		cmocka_unit_test_setup_teardown(test_nobody_is_told_in_vain, lane_setup,
 						lane_teardown),
 		cmocka_unit_test_setup_teardown(test_the_dead_leave_nothing, lane_setup,

@@ -180,6 +180,19 @@ static void test_hard_limit(void **state)
 	check_says(&group, &hopeless, 1, 0, "laned.conf:11", "no descriptor");
 }
 
+static void test_descriptors_of_the_master(void **state)
+{
+	struct group_settings group = group_of("reuseport");
+	struct host_limits tight = {.cpus = 4, .nofile = 3000};
+
+	(void)state;
+	group.workers = 500;
+	group.max_connections = 500;
+	free(check(&group, &tight, 0, 0)); /* 500 * (2 + 1 + 2) and some */
+	tight.nofile = 2500;
+	check_says(&group, &tight, 1, 0, "the master needs 2532 descriptors", "2500");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +206,7 @@ int main(void)
 		cmocka_unit_test(test_too_little_buffer_memory),
 		cmocka_unit_test(test_nofile_below_max_connections),
 		cmocka_unit_test(test_hard_limit),
+		cmocka_unit_test(test_descriptors_of_the_master),
 	};
 
 	return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
