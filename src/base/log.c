@@ -50,25 +50,30 @@ static void log_use(int fd, bool journal)
 }
 
 /*
- * stderr for non-blocking writes. The flag belongs to what all who have the same terminal or pipe
- * share, so it is opened anew; -1: it cannot be, as a socket, or need not, as a file.
+ * Makes stderr non-blocking if it is a terminal or a pipe. The flag belongs to all who share what was
+ * opened, so it is opened anew; where that cannot be done it stays as it is.
  */
-static int stderr_reopen(void)
+static void stderr_unblock(void)
 {
 	struct stat st;
 
 	if (fstat(STDERR_FILENO, &st) < 0 || (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)))
-		return -1;
-	return open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		return;
+
+	int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (own >= 0)
+		(void)dup2(own, STDERR_FILENO);
+	fd_close(own);
 }
 
 void log_open(enum log_target target, int level)
 {
 	bool journal = target != LOG_TARGET_STDERR && stderr_is_journal();
-	int own = stderr_reopen();
 
+	stderr_unblock();
 	log_state.level = level;
-	log_use(own >= 0 ? own : STDERR_FILENO, journal);
+	log_use(STDERR_FILENO, journal);
 	if (target != LOG_TARGET_JOURNAL || journal)
 		return;
 

@@ -177,7 +177,7 @@ static void test_hard_limit(void **state)
 	group.origins[GROUP_KEY_MAX_CONNECTIONS] = (struct origin){.file = "laned.conf",
 								   .line = 11};
 	check_says(&group, &tight, 0, 1, "laned.conf:11", "4096");
-	check_says(&group, &hopeless, 1, 0, "laned.conf:11", "no descriptor");
+	check_says(&group, &hopeless, 2, 0, "laned.conf:11", "no descriptor"); /* nor the master */
 }
 
 static void test_descriptors_of_the_master(void **state)
