@@ -53,7 +53,7 @@ static int write_help(void)
 {
 	printf("Usage: laned [-c FILE]\n"
 	       "       laned -t [-q] [-c FILE]\n"
-	       "       laned -T [-n] [-c FILE] [KEY]\n"
+	       "       laned -T [-c FILE] [-n | KEY]\n"
 	       "       laned -V | -VV | -h\n"
 	       "\n"
 	       "TCP echo daemon (RFC 862) with a choice of worker topologies.\n"
@@ -225,7 +225,8 @@ static int verb_with_configuration(const struct command_line *line)
 	int status = configuration_load(line, &report, &settings);
 
 	if (status == EX_OK && line->verb == VERB_CHECK && !line->quiet)
-		fprintf(stderr, "laned: configuration ok\n");
+		fprintf(stderr, "laned: %s: configuration ok\n",
+			configuration_name(line, settings));
 	if (status == EX_OK && line->verb == VERB_DUMP)
 		status = verb_dump(line, settings, &report);
 	report_fini(&report);
@@ -254,19 +255,29 @@ static int verb_do(const struct command_line *line)
 
 /*
  * From the first instruction: no signal may end what has not begun to understand it. Those that
- * tell of a crash stay as they are, whoever sends them.
+ * tell of a crash, whoever sends them, and the one of Control-Z stay as they are.
  */
 static void signals_block(void)
 {
-	static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+	static const int left[] = {SIGABRT, SIGBUS, SIGFPE,  SIGILL,
+				   SIGSEGV, SIGSYS, SIGTRAP, SIGTSTP};
 	sigset_t blocked;
 
 	/* What an ignored SIGCHLD, which exec hands down, does to its children is of no use. */
 	(void)signal(SIGCHLD, SIG_DFL);
 	sigfillset(&blocked);
-	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
-		sigdelset(&blocked, crashes[i]);
+	for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
+		sigdelset(&blocked, left[i]);
 	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+/* What does not serve ends as any program does. */
+static void signals_unblock(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 int main(int argc, char **argv)
@@ -285,6 +296,8 @@ int main(int argc, char **argv)
 
 	int status = command_line_parse(argc, argv, &line);
 
+	if (status == EX_OK && line.verb != VERB_RUN)
+		signals_unblock();
 	if (status == EX_OK)
 		status = verb_do(&line);
 	if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -392,6 +392,27 @@ static void scan_include(struct scan *scan, struct place *place)
 }
 
 /* A character that is a token, or none at all. */
+/* A name; with a dot in it somebody has written a key as the manual names it. */
+static void scan_name(struct scan *scan, struct place *place)
+{
+	size_t length = strspn(place->p, LETTERS DIGITS "_*-");
+	size_t dotted = strspn(place->p, LETTERS DIGITS "_*-.");
+	char text[SHOWN_MAX + 64];
+	char hint[2 * SHOWN_MAX + 64];
+
+	scan->last_token = TOKEN_OTHER;
+	if (place->p[length] == '.' && dotted > length + 1 && dotted <= SHOWN_MAX) {
+		snprintf(text, sizeof(text), "\"%.*s\" is written with braces, not with a dot",
+			 (int)dotted, place->p);
+		snprintf(hint, sizeof(hint), "write %.*s = { %.*s = ...; };", (int)length, place->p,
+			 (int)(dotted - length - 1), place->p + length + 1);
+		refuse(scan, place, hint, text);
+		scan->broken = true;
+		length = dotted;
+	}
+	pass(scan, place, length);
+}
+
 static void scan_character(struct scan *scan, struct place *place)
 {
 	char c = *place->p;
@@ -421,8 +442,7 @@ static void scan_text(struct scan *scan, struct place *place)
 		} else if (c == '@') {
 			scan_include(scan, place);
 		} else if (in(c, LETTERS "*")) {
-			scan->last_token = TOKEN_OTHER;
-			pass(scan, place, strspn(place->p, LETTERS DIGITS "_*-"));
+			scan_name(scan, place);
 		} else if (!in(c, DIGITS "+-.") || !scan_number(scan, place)) {
 			scan_character(scan, place);
 		}

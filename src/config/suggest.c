@@ -42,8 +42,8 @@ void suggest_offer(struct suggest *suggest, const char *candidate, size_t length
 	size_t word_length = strlen(suggest->word);
 	unsigned distance = suggest_distance(suggest->word, word_length, candidate, length);
 
-	/* A word of which no letter is left was not meant. */
-	if (distance >= FAR || distance >= word_length)
+	/* A word of which less than half is left was not meant. */
+	if (distance >= FAR || 2 * distance > word_length + 1)
 		return;
 	if (suggest->best && suggest->best_distance <= distance)
 		return;

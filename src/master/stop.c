@@ -42,20 +42,23 @@ static void worker_drain(struct worker *worker)
 static int drain_timed_out(sd_event_source *source, uint64_t now_us, void *userdata)
 {
 	struct master *master = userdata;
-	uint64_t connections = 0;
 
 	(void)source;
 	(void)now_us;
 	for (size_t i = 0; i < master->n_groups; i++) {
 		const struct group *group = &master->groups[i];
 
-		for (size_t k = 0; k < group->n_workers; k++)
-			connections += atomic_load(
-				&lane_worker(group->workers[k].lane, group->workers[k].number)
-					 ->connections);
+		for (size_t k = 0; k < group->n_workers; k++) {
+			const struct worker *worker = &group->workers[k];
+			const struct worker_line *line = lane_worker(worker->lane, worker->number);
+
+			if (worker->pid > 0)
+				log_warning("%s (pid %d): not done when drain_timeout was over, "
+					    "connections left: %u; killed",
+					    worker->name, (int)worker->pid,
+					    atomic_load(&line->connections));
+		}
 	}
-	log_warning("stopping: drain_timeout is over, %llu connections are left; they are cut",
-		    (unsigned long long)connections);
 	master_stop_now(master);
 	return 0;
 }

@@ -105,7 +105,7 @@ def test_there_are_shipped_configurations():
 def test_check_ok():
     """-t of a good configuration says so on stderr, with -q nothing."""
     done = run("-t", "-c", "-", stdin=GOOD)
-    assert (done.returncode, done.stdout, done.stderr) == (OK, "", "laned: configuration ok\n")
+    assert (done.returncode, done.stdout, done.stderr) == (OK, "", "laned: <stdin>: configuration ok\n")
     done = run("-t", "-q", "-c", "-", stdin=GOOD)
     assert (done.returncode, done.stdout, done.stderr) == (OK, "", "")
 
@@ -168,7 +168,7 @@ def test_check_as_nobody(public_program):
         "-t", "-c", "-", stdin=text, program=public_program, preexec_fn=become_nobody, cwd="/"
     )
     assert done.returncode == OK
-    assert done.stderr.endswith("laned: configuration ok\n")
+    assert done.stderr.endswith("laned: <stdin>: configuration ok\n")
 
 
 # What changes something on the host, unless the third column says that it does not.

@@ -472,6 +472,15 @@ static void test_nesting_that_libconfig_takes(void **state)
 	free(text);
 }
 
+static void test_a_dotted_key(void **state)
+{
+	(void)state;
+	check_findings("log.level = \"info\";\n",
+		       "x.conf:1: error: \"log.level\" is written with braces, not with a dot\n"
+		       "        log.level = \"info\";\n"
+		       "        write log = { level = ...; };\n");
+}
+
 static void test_all_errors_come_in_one_pass(void **state)
 {
 	struct loaded loaded = fixture_load_text(
@@ -623,6 +632,7 @@ int main(void)
 		cmocka_unit_test(test_no_second_error_for_the_same_fault),
 		cmocka_unit_test(test_deep_nesting),
 		cmocka_unit_test(test_nesting_that_libconfig_takes),
+		cmocka_unit_test(test_a_dotted_key),
 		cmocka_unit_test(test_all_errors_come_in_one_pass),
 		cmocka_unit_test(test_files_that_cannot_be_read),
 		cmocka_unit_test(test_the_limit_of_the_size),
