@@ -54,9 +54,6 @@ class Tap:
         for report in reports:
             if report.failed:
                 verdict = "not ok"
-            elif hasattr(report, "wasxfail"):
-                verdict = "ok" if report.passed else "not ok"
-                directive = f" # TODO {report.wasxfail}"
             elif report.skipped:
                 directive = f" # SKIP {report.longrepr[2].removeprefix('Skipped: ')}"
         name = nodeid.split("::", 1)[-1].replace("#", "")

@@ -117,7 +117,10 @@ def test_no_right_to_signal_workers(start, as_root):
 
 def test_nobody_reads_a_terminal(start):
     """A terminal that has stopped does not stop the service."""
-    terminal, slave = os.openpty()
+    try:
+        terminal, slave = os.openpty()
+    except OSError as error:
+        pytest.skip(f"no terminal can be made here: {error}")
     laned = start(workers=1, process={"stderr": slave})
     os.close(slave)
     for _ in range(400):

@@ -158,15 +158,19 @@ static void test_log_never_blocks_on_a_terminal(void **state)
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
 
 	(void)state;
-	assert_true(terminal >= 0);
-	assert_int_equal(grantpt(terminal), 0);
-	assert_int_equal(unlockpt(terminal), 0);
+	if (terminal < 0 || grantpt(terminal) < 0 || unlockpt(terminal) < 0)
+		skip(); /* no devpts here, as in a plain chroot */
+
+	int other_side = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+
+	if (other_side < 0)
+		skip();
 
 	pid_t child = fork();
 
 	if (child == 0) {
 		alarm(20);
-		dup2(open(ptsname(terminal), O_RDWR | O_NOCTTY), STDERR_FILENO);
+		dup2(other_side, STDERR_FILENO);
 		log_open(LOG_TARGET_STDERR, LOG_INFO);
 		for (int i = 0; i < 1000; i++)
 			log_info("line %d of those that nobody reads", i);
@@ -177,6 +181,7 @@ static void test_log_never_blocks_on_a_terminal(void **state)
 
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
+	close(other_side);
 	close(terminal);
 }
 
