@@ -10,10 +10,18 @@
 uint64_t clock_now_ns(void);
 
 /*
- * The same in milliseconds, from the clock that costs no more than reading a variable
- * (CLOCK_MONOTONIC_COARSE, behind by at most one kernel tick). For stamps on the data path; they
- * are 32 bits wide, wrap after 49 days, and are only ever compared by subtraction.
+ * The same from the clock that costs no more than reading a variable (CLOCK_MONOTONIC_COARSE,
+ * behind by at most one kernel tick). In milliseconds for stamps on the data path; they are 32 bits
+ * wide, wrap after 49 days, and are only ever compared by subtraction.
  */
+uint64_t clock_coarse_ns(void);
 uint32_t clock_coarse_ms(void);
+
+/*
+ * For how long the host has been suspended since it booted (CLOCK_BOOTTIME - CLOCK_MONOTONIC), in
+ * nanoseconds. Its growth between two looks is what counts; without a suspend between them they
+ * differ by up to a millisecond, either way, for the two clocks are read one after the other.
+ */
+uint64_t clock_suspended_ns(void);
 
 #endif

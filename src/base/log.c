@@ -1,7 +1,9 @@
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,14 +12,24 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <systemd/sd-journal.h>
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/units.h"
 
 /* With what stands before it at most PIPE_BUF, so that a line is one write and never torn. */
 #define LOG_LINE_MAX 1024
+#define LOG_AROUND   64 /* what stands before and behind the text of a line */
+
+#define LIMIT_LINES     10U
+#define LIMIT_WINDOW_NS (10 * NS_PER_S)
+
+static_assert(LOG_EVENT_MAX + LOG_AROUND <= PIPE_BUF, "a line is one write");
 
 static struct {
 	int fd;
@@ -120,28 +132,101 @@ static bool log_write(const char *line, size_t length)
 	       write(log_state.fd, line, length) == (ssize_t)length;
 }
 
-void log_line(int level, const char *format, ...)
+/* Writes a formatted text; `line` has room for what stands before and behind it. */
+static void log_text(int level, const char *text, char *line, size_t size)
 {
-	char text[LOG_LINE_MAX], line[LOG_LINE_MAX + 64];
-	va_list arguments;
-	int saved = errno;
-
-	if (level > log_state.level)
-		return;
-
-	va_start(arguments, format);
-	(void)vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-
 	int length = log_state.dropped == 0
-			     ? snprintf(line, sizeof(line), "%s%s\n", level_word(level), text)
-			     : snprintf(line, sizeof(line),
-					"%s%s (%u lines before this one are lost)\n",
+			     ? snprintf(line, size, "%s%s\n", level_word(level), text)
+			     : snprintf(line, size, "%s%s (%u lines before this one are lost)\n",
 					level_word(level), text, log_state.dropped);
 
 	if (log_write(line, (size_t)length))
 		log_state.dropped = 0;
 	else
 		log_state.dropped++;
+}
+
+static void log_arguments(int level, const char *format, va_list arguments)
+{
+	char text[LOG_LINE_MAX], line[LOG_LINE_MAX + LOG_AROUND];
+
+	(void)vsnprintf(text, sizeof(text), format, arguments);
+	log_text(level, text, line, sizeof(line));
+}
+
+void log_line(int level, const char *format, ...)
+{
+	va_list arguments;
+	int saved = errno;
+
+	if (level > log_state.level)
+		return;
+	va_start(arguments, format);
+	log_arguments(level, format, arguments);
+	va_end(arguments);
+	errno = saved;
+}
+
+void log_limited(struct log_limit *limit, int level, const char *format, ...)
+{
+	uint64_t now_ns = clock_now_ns();
+	va_list arguments;
+	int saved = errno;
+
+	if (level > log_state.level)
+		return;
+	if (limit->lines == 0 || now_ns - limit->window_ns >= LIMIT_WINDOW_NS) {
+		limit->window_ns = now_ns;
+		limit->lines = 0;
+		if (limit->left_out > 0)
+			log_line(level, "%u lines like the next one were left out",
+				 limit->left_out);
+		limit->left_out = 0;
+	}
+	if (limit->lines == LIMIT_LINES) {
+		limit->left_out++;
+		return;
+	}
+	limit->lines++;
+	va_start(arguments, format);
+	log_arguments(level, format, arguments);
+	va_end(arguments);
+	errno = saved;
+}
+
+/*
+ * Sends fields to the journal (its native protocol: a field a line, none of ours has a line feed in
+ * it). By hand, because sd_journal_sendv() waits when the journal is slow.
+ */
+static bool journal_send(int level, const char *message_id, const char *subject, const char *text)
+{
+	static const struct sockaddr_un journal = {
+		.sun_family = AF_UNIX,
+		.sun_path = "/run/systemd/journal/socket",
+	};
+	char fields[LOG_EVENT_MAX + 256];
+	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int length = snprintf(fields, sizeof(fields),
+			      "PRIORITY=%d\nSYSLOG_IDENTIFIER=laned\nMESSAGE_ID=%s\n"
+			      "LANED_SUBJECT=%s\nMESSAGE=%s\n",
+			      level, message_id, subject, text);
+
+	return fd >= 0 && sendto(fd, fields, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL,
+				 (const struct sockaddr *)&journal, sizeof(journal)) == length;
+}
+
+void log_event(int level, const char *message_id, const char *subject, const char *format, ...)
+{
+	char text[LOG_EVENT_MAX], line[LOG_EVENT_MAX + LOG_AROUND];
+	va_list arguments;
+	int saved = errno;
+
+	if (level > log_state.level)
+		return;
+	va_start(arguments, format);
+	(void)vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	if (!log_state.journal || !journal_send(level, message_id, subject, text))
+		log_text(level, text, line, sizeof(line));
 	errno = saved;
 }

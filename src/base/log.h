@@ -11,6 +11,7 @@
 #ifndef LANED_BASE_LOG_H
 #define LANED_BASE_LOG_H
 
+#include <stdint.h>
 #include <syslog.h>
 
 enum log_target {
@@ -31,6 +32,28 @@ int log_fd(void);
 
 /* Writes a line, printf-like, without a newline; errno is left as it was. */
 void log_line(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * Allows a few lines of one kind in ten seconds; the first one after those that were left out says
+ * how many they were. All zero: none written yet.
+ */
+struct log_limit {
+	uint64_t window_ns; /* when the ten seconds began */
+	unsigned lines;     /* since then */
+	unsigned left_out;
+};
+
+void log_limited(struct log_limit *limit, int level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Writes an event that programs look for: in the journal with MESSAGE_ID= (32 hexadecimal digits,
+ * sd-id128(3)) and LANED_SUBJECT=, else as any line. It may be longer than others: LOG_EVENT_MAX.
+ */
+void log_event(int level, const char *message_id, const char *subject, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#define LOG_EVENT_MAX 4000
 
 #define log_error(...)   log_line(LOG_ERR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)

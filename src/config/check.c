@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/units.h"
 
 /* Finds the account. Returns 0 and its id, -ENOENT (there is none), or another -errno. */
 static int find_account(const char *name, uid_t *ret)
@@ -95,6 +96,83 @@ static void check_address(const struct group_settings *groups, size_t i, size_t 
 	}
 }
 
+static void check_duration(const struct fault_settings *fault, struct report *report)
+{
+	const struct origin *duration = &fault->origins[FAULT_KEY_DURATION];
+	bool lasts = fault->kind == FAULT_SLEEP || fault->kind == FAULT_SPIN;
+
+	if (fault->kind < 0) /* it was refused */
+		return;
+	if (lasts && !duration->file)
+		report_add(report, REPORT_ERROR, &fault->origin,
+			   "write for instance duration = \"2s\"",
+			   "the fault has no \"duration\": \"sleep\" and \"spin\" need one");
+	else if (!lasts && duration->file)
+		report_add(report, REPORT_ERROR, duration, "leave it out",
+			   "only \"sleep\" and \"spin\" have a duration");
+}
+
+static void check_faults(const struct settings *settings, const struct group_settings *group,
+			 struct report *report)
+{
+	if (group->n_faults > 0 && !settings->allow_faults)
+		report_add(report, REPORT_ERROR, &group->origins[GROUP_KEY_FAULTS],
+			   "at the top level, outside of all braces",
+			   "faults are for rehearsals: write allow_faults = true");
+	for (size_t i = 0; i < group->n_faults; i++)
+		check_duration(&group->faults[i], report);
+}
+
+/* One key of `supervision` that is a time. */
+struct step {
+	const char *name;
+	uint64_t after_ns;
+	const struct origin *origin;
+};
+
+/* Checks that a step is not before another one; points at what is written, rather the later one. */
+static void check_step(const struct step *before, const struct step *step, struct report *report)
+{
+	const struct origin *origin = step->origin->file ? step->origin : before->origin;
+	char time[UNITS_TEXT_MAX], before_time[UNITS_TEXT_MAX];
+	char place[REPORT_PLACE_MAX], before_place[REPORT_PLACE_MAX];
+
+	if (step->after_ns >= before->after_ns)
+		return;
+	report_add(report, REPORT_ERROR, origin,
+		   "rescue_after, extra_after, steer_after, abort_after: none is shorter than one "
+		   "before it,\nnor abort_after than check_interval",
+		   "supervision.%s = %s (%s) is shorter than supervision.%s = %s (%s)", step->name,
+		   units_format_time(step->after_ns, time), report_place(step->origin, place),
+		   before->name, units_format_time(before->after_ns, before_time),
+		   report_place(before->origin, before_place));
+}
+
+static void check_supervision(const struct settings *settings, struct report *report)
+{
+	const struct supervision_settings *times = &settings->supervision;
+	const struct origin *origins = settings->supervision_origins;
+	const struct step steps[] = {
+		{"rescue_after", times->rescue_after_ns, &origins[SUPERVISION_KEY_RESCUE_AFTER]},
+		{"extra_after", times->extra_after_ns, &origins[SUPERVISION_KEY_EXTRA_AFTER]},
+		{"steer_after", times->steer_after_ns, &origins[SUPERVISION_KEY_STEER_AFTER]},
+		{"abort_after", times->abort_after_ns, &origins[SUPERVISION_KEY_ABORT_AFTER]},
+	};
+	const struct step interval = {"check_interval", times->check_interval_ns,
+				      &origins[SUPERVISION_KEY_CHECK_INTERVAL]};
+	const struct step *before = &steps[0];
+
+	/* A step that is 0 is never taken. */
+	for (size_t i = 1; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (steps[i].after_ns == 0)
+			continue;
+		check_step(before, &steps[i], report);
+		before = &steps[i];
+	}
+	if (times->abort_after_ns > 0)
+		check_step(&interval, &steps[3], report);
+}
+
 int check_settings(const struct settings *settings, struct report *report)
 {
 	const struct group_settings *groups = settings->groups;
@@ -104,6 +182,8 @@ int check_settings(const struct settings *settings, struct report *report)
 			check_name(groups, i, report);
 		for (size_t index = 0; index < groups[i].n_listen; index++)
 			check_address(groups, i, index, report);
+		check_faults(settings, &groups[i], report);
 	}
+	check_supervision(settings, report);
 	return check_user(settings, report);
 }

@@ -8,8 +8,9 @@
 #include "config/settings.h"
 
 /*
- * Checks that names of groups are unique, that no two addresses take each other's clients, and that
- * `user` exists. Fine with settings of which some values were refused. Returns 0 (whatever is wrong
+ * Checks that names of groups are unique, that no two addresses take each other's clients, that
+ * faults are allowed and have a duration where they need one, that the steps of supervision come in
+ * their order, and that `user` exists. Fine with settings of which some values were refused. Returns 0 (whatever is wrong
  * is in the report), or -ENOMEM.
  */
 int check_settings(const struct settings *settings, struct report *report);

@@ -1,8 +1,10 @@
 #include "config/complaint.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "config/number.h"
 #include "config/suggest.h"
 
 #define HINT_MAX 256
@@ -28,6 +30,15 @@ static const char *type_name(const config_setting_t *setting)
 	default:
 		return "nothing";
 	}
+}
+
+/* A number as it may have been written. */
+static const char *number_text(const config_setting_t *setting, char text[static NUMBER_TEXT_MAX])
+{
+	if (config_setting_type(setting) == CONFIG_TYPE_FLOAT)
+		return number_format(config_setting_get_float(setting), text);
+	snprintf(text, NUMBER_TEXT_MAX, "%lld", config_setting_get_int64(setting));
+	return text;
 }
 
 /* How a value of the key looks, for someone who has written another type. */
@@ -56,9 +67,16 @@ static void write_example(const struct schema_key *key, const config_setting_t *
 		snprintf(hint, HINT_MAX,
 			 "write \"127.0.0.1:7\" or [ \"127.0.0.1:7\", \"[::1]:7\" ]");
 		break;
-	case SCHEMA_GROUPS:
-		snprintf(hint, HINT_MAX,
-			 "write ( { name = \"echo\"; listen = \"127.0.0.1:7\"; } )");
+	case SCHEMA_NUMBERS:
+		snprintf(hint, HINT_MAX, "write [ 0 ] or [ 0, 1 ]");
+		break;
+	case SCHEMA_FLAGS:
+		snprintf(hint, HINT_MAX, "write [ \"%s\" ]", key->choices->text);
+		break;
+	case SCHEMA_LIST:
+		snprintf(hint, HINT_MAX, "write ( { %s; } )",
+			 key->entry == SCHEMA_GROUP ? "name = \"echo\"; listen = \"127.0.0.1:7\""
+						    : "kind = \"sleep\"; duration = \"2s\"");
 		break;
 	default:
 		snprintf(hint, HINT_MAX, "write %s%s", schema_format_range(key, range),
@@ -84,17 +102,18 @@ void complaint_no_group(struct report *report, const struct origin *origin, cons
 		   "%s: expected group, got %s", path, type_name(setting));
 }
 
-void complaint_range(struct report *report, const struct origin *origin,
-		     const struct schema_key *key, const config_setting_t *setting)
+/* It has the right type, and is not one that is allowed. */
+static void bad_range(struct report *report, const struct origin *origin,
+		      const struct schema_key *key, const config_setting_t *setting)
 {
 	const char *text = config_setting_get_string(setting);
 	struct suggest suggest = {.word = text ? text : ""};
-	char range[SCHEMA_RANGE_MAX], hint[HINT_MAX];
+	char range[SCHEMA_RANGE_MAX], number[NUMBER_TEXT_MAX], hint[HINT_MAX];
 
 	schema_format_range(key, range);
 	if (!text) {
-		report_add(report, REPORT_ERROR, origin, NULL, "%s must be %s, not %lld", key->path,
-			   range, config_setting_get_int64(setting));
+		report_add(report, REPORT_ERROR, origin, NULL, "%s must be %s, not %s", key->path,
+			   range, number_text(setting, number));
 		return;
 	}
 	for (const struct schema_choice *choice = key->choices; choice && choice->text; choice++)
@@ -105,8 +124,18 @@ void complaint_range(struct report *report, const struct origin *origin,
 		   "%s must be %s, not \"%s\"", key->path, range, text);
 }
 
-void complaint_text(struct report *report, const struct origin *origin,
-		    const struct schema_key *key, const char *text)
+static void bad_address(struct report *report, const struct origin *origin, const char *text)
+{
+	const char *problem = NULL;
+	struct address address;
+
+	(void)address_parse(text, &address, &problem);
+	report_add(report, REPORT_ERROR, origin, problem, "cannot listen on \"%s\"", text);
+}
+
+/* The string is not a time or a size at all. */
+static void bad_text(struct report *report, const struct origin *origin,
+		     const struct schema_key *key, const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
 	char hint[HINT_MAX];
@@ -124,14 +153,48 @@ void complaint_text(struct report *report, const struct origin *origin,
 		   schema_type_name(key));
 }
 
+void complaint_value(struct report *report, const struct origin *origin,
+		     const struct schema_key *key, const config_setting_t *setting, int error)
+{
+	const char *text = config_setting_get_string(setting);
+	char number[NUMBER_TEXT_MAX];
+
+	if (error == -ERANGE)
+		bad_range(report, origin, key, setting);
+	else if (error == -EEXIST)
+		report_add(report, REPORT_ERROR, origin, NULL, "%s: %s%s%s stands there twice",
+			   key->path, text ? "\"" : "", text ? text : number_text(setting, number),
+			   text ? "\"" : "");
+	else if (!text || !schema_is_quoted(key, text))
+		complaint_type(report, origin, key, setting);
+	else if (key->type == SCHEMA_LISTEN)
+		bad_address(report, origin, text);
+	else
+		bad_text(report, origin, key, text);
+}
+
+void complaint_empty(struct report *report, const struct origin *origin,
+		     const struct schema_key *key)
+{
+	if (key->type == SCHEMA_LISTEN)
+		report_add(report, REPORT_ERROR, origin, "write listen = \"127.0.0.1:7\"",
+			   "a group needs an address to listen on");
+	else
+		report_add(report, REPORT_ERROR, origin,
+			   "leave it out for the built-in group on 127.0.0.1:7007",
+			   "%s must have at least one %s", key->path,
+			   schema_entries[key->entry].noun);
+}
+
 void complaint_missing(struct report *report, const struct origin *origin,
 		       const struct schema_key *key)
 {
 	char hint[HINT_MAX];
 
 	snprintf(hint, sizeof(hint), "write for instance %s = \"%s\"", key->path,
-		 key->builtin_text);
-	report_add(report, REPORT_ERROR, origin, hint, "the group has no \"%s\"", key->path);
+		 key->builtin_text ? key->builtin_text : key->choices->text);
+	report_add(report, REPORT_ERROR, origin, hint, "the %s has no \"%s\"",
+		   schema_entries[key->scope].noun, key->path);
 }
 
 /*
@@ -172,22 +235,25 @@ static void hint_elsewhere(const char *name, char hint[static HINT_MAX])
 	if (!best)
 		return;
 
+	const char *noun = schema_entries[best->scope].noun;
 	int length = (int)suggest.best_length;
 	int container = (int)(suggest.best - best->path);
 
 	if (container > 0)
-		snprintf(hint, HINT_MAX, "\"%.*s\" belongs in \"%.*s\"%s", length, suggest.best,
-			 container - 1, best->path,
-			 best->scope == SCHEMA_GROUP ? " of a group" : "");
+		snprintf(hint, HINT_MAX, "\"%.*s\" belongs in \"%.*s\"%s%s", length, suggest.best,
+			 container - 1, best->path, noun ? " of a " : "", noun ? noun : "");
+	else if (noun)
+		snprintf(hint, HINT_MAX, "\"%.*s\" belongs in a %s of \"%ss\"", length,
+			 suggest.best, noun, noun);
 	else
-		snprintf(hint, HINT_MAX, "\"%.*s\" belongs %s", length, suggest.best,
-			 best->scope == SCHEMA_GROUP ? "in a group of \"groups\""
-						     : "at the top level, outside of all braces");
+		snprintf(hint, HINT_MAX, "\"%.*s\" belongs at the top level, outside of all braces",
+			 length, suggest.best);
 }
 
 void complaint_unknown(struct report *report, const struct origin *origin, enum schema_scope scope,
 		       const char *prefix, const char *name)
 {
+	const char *noun = schema_entries[scope].noun;
 	struct suggest suggest = {.word = name};
 	char hint[HINT_MAX] = "";
 
@@ -197,8 +263,8 @@ void complaint_unknown(struct report *report, const struct origin *origin, enum 
 			 suggest.best);
 	else
 		hint_elsewhere(name, hint);
-	report_add(report, REPORT_ERROR, origin, *hint ? hint : NULL, "unknown key \"%s%s\"%s",
-		   prefix, name, scope == SCHEMA_GROUP ? " in a group" : "");
+	report_add(report, REPORT_ERROR, origin, *hint ? hint : NULL, "unknown key \"%s%s\"%s%s",
+		   prefix, name, noun ? " in a " : "", noun ? noun : "");
 }
 
 struct closest {
@@ -228,10 +294,8 @@ void complaint_unknown_path(struct report *report, const struct settings *settin
 	const struct schema_key *key = NULL;
 	char full[HINT_MAX], hint[HINT_MAX + 32];
 
-	while ((key = schema_next(SCHEMA_TOP, key))) {
-		if (key->type != SCHEMA_GROUPS)
-			offer_path(&closest, key->path, key->path);
-	}
+	while ((key = schema_next(SCHEMA_TOP, key)))
+		offer_path(&closest, key->path, key->path);
 	for (size_t i = 0; i < settings->n_groups; i++) {
 		while ((key = schema_next(SCHEMA_GROUP, key))) {
 			snprintf(full, sizeof(full), "groups.%s.%s", settings->groups[i].name,

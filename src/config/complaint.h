@@ -18,16 +18,17 @@ void complaint_no_group(struct report *report, const struct origin *origin, cons
 			const config_setting_t *setting);
 
 /*
- * The value has the right type, and is not one that is allowed: "backlog must be 1 to ..., not 0".
+ * The value was refused with that error: -EINVAL (another type, or text that does not read as one
+ * of the type), -ERANGE ("backlog must be 1 to ..., not 0"), -EEXIST (it is there twice).
  */
-void complaint_range(struct report *report, const struct origin *origin,
-		     const struct schema_key *key, const config_setting_t *setting);
+void complaint_value(struct report *report, const struct origin *origin,
+		     const struct schema_key *key, const config_setting_t *setting, int error);
 
-/* The string is not a time or a size at all. */
-void complaint_text(struct report *report, const struct origin *origin,
-		    const struct schema_key *key, const char *text);
+/* There is nothing between the brackets of a key that needs something there. */
+void complaint_empty(struct report *report, const struct origin *origin,
+		     const struct schema_key *key);
 
-/* A group is without a key that it must have. `origin`: of the group. */
+/* An entry of a list is without a key that it must have. `origin`: of the entry. */
 void complaint_missing(struct report *report, const struct origin *origin,
 		       const struct schema_key *key);
 

@@ -35,7 +35,8 @@ void config_dump(const struct settings *settings, enum config_dump what, FILE *s
 
 /*
  * Writes one value as a line, without quotes: "drain_timeout", "log.level", "groups.echo.backlog";
- * "groups.echo.listen" is a line for each address. Returns 0, -ENOENT (no such key, in the report).
+ * "groups.echo.listen" is a line for each address, and lists ("groups", "groups.echo.faults") are
+ * what stands between their parentheses. Returns 0, -ENOENT (no such key, in the report).
  */
 int config_dump_key(const struct settings *settings, const char *path, struct report *report,
 		    FILE *stream);

@@ -1,6 +1,7 @@
 #include "config/config.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/complaint.h"
@@ -38,28 +39,87 @@ static void write_quoted(FILE *stream, const char *text)
 
 static void dump_scope(struct dump *dump, enum schema_scope scope, const void *base);
 
-static void dump_listen(const struct dump *dump, const struct group_settings *group)
+/* What stands between the parentheses of a list. */
+static void dump_entries(struct dump *dump, const struct schema_key *key, const void *base)
 {
-	begin_line(dump);
-	fputs("listen = [ ", dump->stream);
-	for (size_t i = 0; i < group->n_listen; i++) {
-		fputs(i > 0 ? ", " : "", dump->stream);
-		write_quoted(dump->stream, group->listen[i].address.text);
+	const void *entry;
+
+	for (size_t i = 0; (entry = value_item(key, base, i)); i++) {
+		begin_line(dump);
+		fputs("{\n", dump->stream);
+		dump->depth++;
+		dump_scope(dump, key->entry, entry);
+		dump->depth--;
+		begin_line(dump);
+		fputs(value_item(key, base, i + 1) ? "},\n" : "}\n", dump->stream);
 	}
-	fputs(" ];\n", dump->stream);
 }
 
-static void dump_groups(struct dump *dump, const struct settings *settings)
+static void write_list(struct dump *dump, const struct schema_key *key, const void *base)
 {
-	fputs("groups = (\n", dump->stream);
-	for (size_t i = 0; i < settings->n_groups; i++) {
-		fputs("\t{\n", dump->stream);
-		dump->depth = 2;
-		dump_scope(dump, SCHEMA_GROUP, &settings->groups[i]);
-		dump->depth = 0;
-		fputs(i + 1 < settings->n_groups ? "\t},\n" : "\t}\n", dump->stream);
+	fputs("(\n", dump->stream);
+	dump->depth++;
+	dump_entries(dump, key, base);
+	dump->depth--;
+	begin_line(dump);
+	fputc(')', dump->stream);
+}
+
+static void write_listen(FILE *stream, const struct group_settings *group)
+{
+	for (size_t i = 0; i < group->n_listen; i++) {
+		fputs(i > 0 ? ", " : "[ ", stream);
+		write_quoted(stream, group->listen[i].address.text);
 	}
-	fputs(");\n", dump->stream);
+	fputs(" ]", stream);
+}
+
+static void write_numbers(FILE *stream, const struct schema_key *key, const void *base)
+{
+	const unsigned *number;
+
+	for (size_t i = 0; (number = value_item(key, base, i)); i++)
+		fprintf(stream, "%s%u", i > 0 ? ", " : "[ ", *number);
+	fputs(" ]", stream);
+}
+
+static void write_flags(FILE *stream, const struct schema_key *key, const void *base)
+{
+	const char *separator = "[ ";
+
+	for (const struct schema_choice *choice = key->choices; choice->text; choice++) {
+		if (!value_has_flag(key, base, choice->value))
+			continue;
+		fprintf(stream, "%s\"%s\"", separator, choice->text);
+		separator = ", ";
+	}
+	fputs(" ]", stream);
+}
+
+/* Whether an integer needs an L. */
+static bool is_wide(const struct schema_key *key, const char *text)
+{
+	return key->type == SCHEMA_INTEGER && strtoull(text, NULL, 10) > INT32_MAX;
+}
+
+/* Writes a value as it stands in a file. */
+static void write_value(struct dump *dump, const struct schema_key *key, const void *base)
+{
+	char buffer[UNITS_TEXT_MAX];
+	const char *text = value_text(key, base, buffer);
+
+	if (key->type == SCHEMA_LISTEN)
+		write_listen(dump->stream, base);
+	else if (text && schema_is_quoted(key, text))
+		write_quoted(dump->stream, text);
+	else if (text)
+		fprintf(dump->stream, "%s%s", text, is_wide(key, text) ? "L" : "");
+	else if (key->type == SCHEMA_LIST)
+		write_list(dump, key, base);
+	else if (key->type == SCHEMA_NUMBERS)
+		write_numbers(dump->stream, key, base);
+	else
+		write_flags(dump->stream, key, base);
 }
 
 /* Whether a key is written at all. */
@@ -67,9 +127,11 @@ static bool is_wanted(const struct dump *dump, const struct schema_key *key, con
 {
 	const struct settings *settings = base;
 
+	if (key->optional)
+		return !value_is(key, base, "0");
 	if (dump->what == CONFIG_DUMP_ALL)
 		return true;
-	if (key->type == SCHEMA_GROUPS)
+	if (key->scope == SCHEMA_TOP && key->type == SCHEMA_LIST)
 		return settings->n_groups != 1 || !value_is_builtin(settings->groups);
 	return !key->default_text || !value_is(key, base, key->default_text);
 }
@@ -77,24 +139,10 @@ static bool is_wanted(const struct dump *dump, const struct schema_key *key, con
 static void dump_key(struct dump *dump, const struct schema_key *key, const void *base)
 {
 	const char *dot = strchr(key->path, '.');
-	char buffer[UNITS_TEXT_MAX];
-	const char *text;
 
-	if (key->type == SCHEMA_GROUPS) {
-		dump_groups(dump, base);
-		return;
-	}
-	if (key->type == SCHEMA_LISTEN) {
-		dump_listen(dump, base);
-		return;
-	}
 	begin_line(dump);
 	fprintf(dump->stream, "%s = ", dot ? dot + 1 : key->path);
-	text = value_text(key, base, buffer);
-	if (schema_is_quoted(key, text))
-		write_quoted(dump->stream, text);
-	else
-		fputs(text, dump->stream);
+	write_value(dump, key, base);
 	fputs(";\n", dump->stream);
 }
 
@@ -148,7 +196,7 @@ static const struct schema_key *find_value(const struct settings *settings, cons
 	const char *dot;
 
 	*ret_base = settings;
-	if (key && key->type != SCHEMA_GROUPS)
+	if (key)
 		return key;
 	if (strncmp(path, "groups.", strlen("groups.")) != 0)
 		return NULL;
@@ -171,18 +219,20 @@ int config_dump_key(const struct settings *settings, const char *path, struct re
 {
 	const void *base;
 	const struct schema_key *key = find_value(settings, path, &base);
-	const struct group_settings *group = base;
+	struct dump dump = {.stream = stream, .what = CONFIG_DUMP_ALL};
+	const struct listen_setting *listen;
 	char buffer[UNITS_TEXT_MAX];
 
 	if (!key) {
 		complaint_unknown_path(report, settings, path);
 		return -ENOENT;
 	}
-	if (key->type == SCHEMA_LISTEN) {
-		for (size_t i = 0; i < group->n_listen; i++)
-			fprintf(stream, "%s\n", group->listen[i].address.text);
-		return 0;
-	}
-	fprintf(stream, "%s\n", value_text(key, base, buffer));
+	if (key->type == SCHEMA_LIST)
+		dump_entries(&dump, key, base);
+	else if (key->type == SCHEMA_LISTEN)
+		for (size_t i = 0; (listen = value_item(key, base, i)); i++)
+			fprintf(stream, "%s\n", listen->address.text);
+	else
+		fprintf(stream, "%s\n", value_text(key, base, buffer));
 	return 0;
 }

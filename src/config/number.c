@@ -1,6 +1,8 @@
 #include "config/number.h"
 
 #include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DIGITS     "0123456789"
@@ -91,4 +93,24 @@ bool number_is_too_large(const struct number *number)
 	if (number->wide)
 		return number->value > INT64_MAX;
 	return number->value > (uint64_t)INT32_MAX + (number->negative ? 1 : 0);
+}
+
+const char *number_format(double value, char text[static NUMBER_TEXT_MAX])
+{
+	char digits[NUMBER_TEXT_MAX - 2] = ""; /* or "inf" */
+	const char *point;
+	size_t length;
+
+	/* 17 digits tell any two apart. */
+	for (int precision = 1; precision <= 17; precision++) {
+		snprintf(digits, sizeof(digits), "%.*g", precision, value);
+		if (strtod(digits, NULL) == value)
+			break;
+	}
+
+	/* Without a point, libconfig would take it for an integer. */
+	length = strspn(digits, "-" DIGITS);
+	point = strchr(digits, '.') || strchr(digits, 'n') ? "" : ".0";
+	snprintf(text, NUMBER_TEXT_MAX, "%.*s%s%s", (int)length, digits, point, digits + length);
+	return text;
 }

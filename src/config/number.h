@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define NUMBER_TEXT_MAX 32 /* longest text that number_format() writes, with its NUL */
+
 struct number {
 	size_t length; /* 0: there is none */
 	bool integer;
@@ -25,5 +27,11 @@ struct number number_read(const char *text);
  * as well: it is SCAN_REFUSED.
  */
 bool number_is_too_large(const struct number *number);
+
+/*
+ * Writes the shortest text that libconfig reads as that float: "0.333", "1.0", "1.0e-05". Returns
+ * `text`.
+ */
+const char *number_format(double value, char text[static NUMBER_TEXT_MAX]);
 
 #endif

@@ -184,6 +184,15 @@ void report_add_syntax(struct report *report, const struct origin *origin, const
 	va_end(args);
 }
 
+const char *report_place(const struct origin *origin, char text[static REPORT_PLACE_MAX])
+{
+	if (origin->file)
+		(void)snprintf(text, REPORT_PLACE_MAX, "%s:%u", origin->file, origin->line);
+	else
+		(void)snprintf(text, REPORT_PLACE_MAX, "its default");
+	return text;
+}
+
 void report_summary(const struct report *report, const char *file)
 {
 	FILE *stream = report->stream;

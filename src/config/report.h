@@ -18,6 +18,8 @@
 
 #include "config/settings.h"
 
+#define REPORT_PLACE_MAX 512
+
 struct report_source; /* the text of one file */
 
 /* Begins as `struct report report = { .stream = stderr };` and ends with report_fini(). */
@@ -49,6 +51,12 @@ void report_add(struct report *report, enum report_kind kind, const struct origi
 /* As report_add(), for an error that may have begun a line earlier: shows both lines. */
 void report_add_syntax(struct report *report, const struct origin *origin, const char *hint,
 		       const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/*
+ * Writes where something was written, "laned.conf:12", or "its default" for what is nowhere, into
+ * `text`, for a finding that names two places. Returns `text`.
+ */
+const char *report_place(const struct origin *origin, char text[static REPORT_PLACE_MAX]);
 
 /* Writes the end of it, "2 errors, 1 warning in FILE"; nothing if there is nothing to say. */
 void report_summary(const struct report *report, const char *file);

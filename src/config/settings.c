@@ -4,6 +4,11 @@
 
 static void group_fini(struct group_settings *group)
 {
+	for (size_t i = 0; i < group->n_faults; i++) {
+		free(group->faults[i].lanes.numbers);
+		free(group->faults[i].workers.numbers);
+	}
+	free(group->faults);
 	free(group->name);
 	free(group->listen);
 	free(group->topology);

@@ -14,7 +14,6 @@
 /* One tree on its way into settings. */
 struct load {
 	const struct scan *scan;
-	struct settings *settings;
 	struct report *report;
 };
 
@@ -54,147 +53,99 @@ static bool is_refused(const config_setting_t *setting)
 	return is_integer(setting) && config_setting_get_int64(setting) == SCAN_REFUSED;
 }
 
-static void wrong_type(struct load *load, const struct schema_key *key,
-		       const config_setting_t *setting)
+static int set_number(const struct schema_key *key, void *base, long long number)
 {
-	struct origin origin = origin_of(load, setting);
-
-	if (!is_refused(setting))
-		complaint_type(load->report, &origin, key, setting);
-}
-
-static void load_number(struct load *load, const struct schema_key *key, void *base,
-			const config_setting_t *setting)
-{
-	long long number = config_setting_get_int64(setting);
-	bool counts = key->type == SCHEMA_INTEGER || key->type == SCHEMA_COUNT ||
-		      key->type == SCHEMA_SIZE;
-
 	/* A time needs a unit, unless it is none at all. */
-	if (is_refused(setting) || (!counts && (key->type != SCHEMA_TIME || number != 0))) {
-		wrong_type(load, key, setting);
-		return;
-	}
-	if (number < 0 || value_set_number(key, base, (uint64_t)number) < 0) {
-		struct origin origin = origin_of(load, setting);
-
-		complaint_range(load->report, &origin, key, setting);
-	}
+	if (key->type == SCHEMA_TIME && number != 0)
+		return -EINVAL;
+	return value_set_number(key, base, number < 0 ? UINT64_MAX : (uint64_t)number);
 }
 
-static int load_text(struct load *load, const struct schema_key *key, void *base,
-		     const config_setting_t *setting)
+static int set_text(const struct schema_key *key, void *base, const char *text)
 {
-	const char *text = config_setting_get_string(setting);
+	return schema_is_quoted(key, text) ? value_set_text(key, base, text) : -EINVAL;
+}
+
+static int set_bool(const struct schema_key *key, void *base, int value)
+{
+	return key->type == SCHEMA_BOOL ? value_set_text(key, base, value ? "true" : "false")
+					: -EINVAL;
+}
+
+/* A value that is one, or one of several. */
+static int load_one(struct load *load, const struct schema_key *key, void *base,
+		    const config_setting_t *setting)
+{
+	struct group_settings *group = base; /* with SCHEMA_LISTEN */
 	struct origin origin = origin_of(load, setting);
-	int r;
+	int r = -EINVAL;
 
-	if (!schema_is_quoted(key, text)) {
-		wrong_type(load, key, setting);
+	if (is_refused(setting))
 		return 0;
+	switch (config_setting_type(setting)) {
+	case CONFIG_TYPE_INT:
+	case CONFIG_TYPE_INT64:
+		r = set_number(key, base, config_setting_get_int64(setting));
+		break;
+	case CONFIG_TYPE_FLOAT:
+		r = value_set_fraction(key, base, config_setting_get_float(setting));
+		break;
+	case CONFIG_TYPE_STRING:
+		r = set_text(key, base, config_setting_get_string(setting));
+		break;
+	case CONFIG_TYPE_BOOL:
+		r = set_bool(key, base, config_setting_get_bool(setting));
+		break;
+	default:
+		break;
 	}
-	r = value_set_text(key, base, text);
-	if (r == -EINVAL)
-		complaint_text(load->report, &origin, key, text);
-	else if (r == -ERANGE)
-		complaint_range(load->report, &origin, key, setting);
+	if (r == 0 && key->type == SCHEMA_LISTEN)
+		group->listen[group->n_listen - 1].origin = origin;
+	if (r < 0 && r != -ENOMEM)
+		complaint_value(load->report, &origin, key, setting, r);
 	return r == -ENOMEM ? r : 0;
-}
-
-static void load_address(struct load *load, const struct schema_key *key,
-			 struct group_settings *group, const config_setting_t *setting)
-{
-	struct listen_setting *listen = &group->listen[group->n_listen];
-	const char *problem;
-
-	if (config_setting_type(setting) != CONFIG_TYPE_STRING) {
-		wrong_type(load, key, setting);
-		return;
-	}
-	listen->origin = origin_of(load, setting);
-	if (address_parse(config_setting_get_string(setting), &listen->address, &problem) < 0)
-		report_add(load->report, REPORT_ERROR, &listen->origin, problem,
-			   "cannot listen on \"%s\"", config_setting_get_string(setting));
-	else
-		group->n_listen++;
-}
-
-static int load_listen(struct load *load, const struct schema_key *key,
-		       struct group_settings *group, const config_setting_t *setting)
-{
-	bool several = config_setting_is_array(setting) || config_setting_is_list(setting);
-	int n = several ? config_setting_length(setting) : 1;
-
-	if (n == 0) {
-		struct origin origin = origin_of(load, setting);
-
-		report_add(load->report, REPORT_ERROR, &origin, "write listen = \"127.0.0.1:7\"",
-			   "a group needs an address to listen on");
-		return 0;
-	}
-	group->listen = calloc((size_t)n, sizeof(*group->listen));
-	if (!group->listen)
-		return -ENOMEM;
-	if (!several)
-		load_address(load, key, group, setting);
-	for (int i = 0; several && i < n; i++)
-		load_address(load, key, group, config_setting_get_elem(setting, (unsigned)i));
-	return 0;
 }
 
 static int load_level(struct load *load, enum schema_scope scope, void *base, const char *prefix,
 		      const config_setting_t *level);
 
-/* An entry of `groups`. */
-static int load_group(struct load *load, struct group_settings *group,
+/* An entry of a list. */
+static int load_entry(struct load *load, const struct schema_key *list, void *base,
 		      const config_setting_t *setting)
 {
 	const struct schema_key *key = NULL;
+	struct origin origin = origin_of(load, setting);
+	void *entry;
 	int r;
 
-	group->origin = origin_of(load, setting);
-	r = value_set_defaults(SCHEMA_GROUP, group);
+	if (!config_setting_is_group(setting))
+		return load_one(load, list, base, setting);
+	r = value_add_entry(list, base, &origin, &entry);
 	if (r < 0)
 		return r;
-	r = load_level(load, SCHEMA_GROUP, group, "", setting);
+	r = load_level(load, list->entry, entry, "", setting);
 	if (r < 0)
 		return r;
-	while ((key = schema_next(SCHEMA_GROUP, key))) {
-		if (!key->default_text && !value_origin(key, group)->file)
-			complaint_missing(load->report, &group->origin, key);
+	while ((key = schema_next(list->entry, key))) {
+		if (!key->default_text && !key->optional && !value_origin(key, entry)->file)
+			complaint_missing(load->report, &origin, key);
 	}
 	return 0;
 }
 
-static int load_groups(struct load *load, const struct schema_key *key,
-		       const config_setting_t *list)
+/* The values between brackets. */
+static int load_items(struct load *load, const struct schema_key *key, void *base,
+		      const config_setting_t *items)
 {
-	struct settings *settings = load->settings;
-	int n;
+	int n = config_setting_length(items);
 
-	if (!config_setting_is_list(list)) {
-		wrong_type(load, key, list);
-		return 0;
-	}
-	n = config_setting_length(list);
-	if (n == 0) {
-		report_add(load->report, REPORT_ERROR, &settings->groups_origin,
-			   "leave it out for the built-in group on 127.0.0.1:7007",
-			   "groups must have at least one group");
-		return 0;
-	}
-	settings->groups = calloc((size_t)n, sizeof(*settings->groups));
-	if (!settings->groups)
-		return -ENOMEM;
+	if (n == 0 && !key->default_text)
+		complaint_empty(load->report, value_origin(key, base), key);
 	for (int i = 0; i < n; i++) {
-		const config_setting_t *group = config_setting_get_elem(list, (unsigned)i);
-		int r;
+		const config_setting_t *item = config_setting_get_elem(items, (unsigned)i);
+		int r = key->type == SCHEMA_LIST ? load_entry(load, key, base, item)
+						 : load_one(load, key, base, item);
 
-		if (!config_setting_is_group(group)) {
-			wrong_type(load, key, group);
-			continue;
-		}
-		r = load_group(load, &settings->groups[settings->n_groups++], group);
 		if (r < 0)
 			return r;
 	}
@@ -204,29 +155,18 @@ static int load_groups(struct load *load, const struct schema_key *key,
 static int load_key(struct load *load, const struct schema_key *key, void *base,
 		    const config_setting_t *setting)
 {
+	bool list = config_setting_is_list(setting);
+	bool array = config_setting_is_array(setting) && key->type != SCHEMA_LIST;
+
 	*value_origin(key, base) = origin_of(load, setting);
-
-	if (key->type == SCHEMA_GROUPS)
-		return load_groups(load, key, setting);
+	if (!schema_is_several(key))
+		return load_one(load, key, base, setting);
+	if (list || array)
+		return load_items(load, key, base, setting);
 	if (key->type == SCHEMA_LISTEN)
-		return load_listen(load, key, base, setting);
-
-	switch (config_setting_type(setting)) {
-	case CONFIG_TYPE_INT:
-	case CONFIG_TYPE_INT64:
-		load_number(load, key, base, setting);
-		return 0;
-	case CONFIG_TYPE_STRING:
-		return load_text(load, key, base, setting);
-	case CONFIG_TYPE_BOOL:
-		if (key->type == SCHEMA_BOOL)
-			return value_set_text(key, base,
-					      config_setting_get_bool(setting) ? "true" : "false");
-		break;
-	default:
-		break;
-	}
-	wrong_type(load, key, setting);
+		return load_one(load, key, base, setting);
+	if (!is_refused(setting))
+		complaint_type(load->report, value_origin(key, base), key, setting);
 	return 0;
 }
 
@@ -271,7 +211,7 @@ static int load_level(struct load *load, enum schema_scope scope, void *base, co
 int tree_load(config_setting_t *root, const struct scan *scan, struct settings *settings,
 	      struct report *report)
 {
-	struct load load = {.scan = scan, .settings = settings, .report = report};
+	struct load load = {.scan = scan, .report = report};
 	size_t n_strings = 0;
 
 	hook_lines(root, scan, &n_strings);

@@ -1,10 +1,11 @@
 #include "config/value.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "config/number.h"
 
 static void *field(const struct schema_key *key, void *base)
 {
@@ -61,37 +62,106 @@ static const char *choice_text(const struct schema_key *key, int value)
 	return choice->text;
 }
 
-static int set_listen(struct group_settings *group, const char *text)
+/* What the settings have of an array, schema.c sees to that. */
+struct array {
+	void *items;
+	size_t n;
+};
+
+static struct array read_array(const struct schema_key *key, const void *base)
 {
-	struct listen_setting *listen = calloc(1, sizeof(*listen));
+	struct array array;
+
+	memcpy(&array, const_field(key, base), sizeof(array));
+	return array;
+}
+
+static size_t item_size(const struct schema_key *key)
+{
+	if (key->type == SCHEMA_LIST)
+		return schema_entries[key->entry].size;
+	return key->type == SCHEMA_LISTEN ? sizeof(struct listen_setting) : sizeof(unsigned);
+}
+
+const void *value_item(const struct schema_key *key, const void *base, size_t i)
+{
+	struct array array = read_array(key, base);
+
+	return i < array.n ? (const char *)array.items + i * item_size(key) : NULL;
+}
+
+/* Adds an item, all zero. NULL: no memory. */
+static void *add_item(const struct schema_key *key, void *base)
+{
+	struct array array = read_array(key, base);
+	size_t size = item_size(key);
+	char *items = realloc(array.items, (array.n + 1) * size);
+
+	if (!items)
+		return NULL;
+	array = (struct array){.items = items, .n = array.n + 1};
+	memcpy(field(key, base), &array, sizeof(array));
+	return memset(items + (array.n - 1) * size, 0, size);
+}
+
+int value_add_entry(const struct schema_key *key, void *base, const struct origin *origin,
+		    void **ret)
+{
+	char *entry = add_item(key, base);
+
+	if (!entry)
+		return -ENOMEM;
+	memcpy(entry + schema_entries[key->entry].origin_offset, origin, sizeof(*origin));
+	*ret = entry;
+	return value_set_defaults(key->entry, entry);
+}
+
+static int add_address(const struct schema_key *key, void *base, const char *text)
+{
+	struct address address;
+	struct listen_setting *listen;
 	const char *problem;
 
+	if (address_parse(text, &address, &problem) < 0)
+		return -EINVAL;
+	listen = add_item(key, base);
 	if (!listen)
 		return -ENOMEM;
-	if (address_parse(text, &listen->address, &problem) < 0) {
-		free(listen);
-		return -EINVAL;
-	}
-	free(group->listen);
-	group->listen = listen;
-	group->n_listen = 1;
+	listen->address = address;
 	return 0;
 }
 
-/* A number as people write it: digits alone. */
+static int add_number(const struct schema_key *key, void *base, unsigned number)
+{
+	const unsigned *item;
+	unsigned *added;
+
+	for (size_t i = 0; (item = value_item(key, base, i)); i++) {
+		if (*item == number)
+			return -EEXIST;
+	}
+	added = add_item(key, base);
+	if (!added)
+		return -ENOMEM;
+	*added = number;
+	return 0;
+}
+
+/* A number as the table has it: digits alone. */
 static int parse_number(const char *text, uint64_t *ret)
 {
-	size_t digits = strspn(text, "0123456789");
+	struct number number = number_read(text);
 
-	if (digits == 0 || text[digits] != '\0')
+	if (!number.integer || text[number.length] != '\0')
 		return -EINVAL;
-	errno = 0;
-	*ret = strtoull(text, NULL, 10);
-	return -errno;
+	*ret = number.value;
+	return 0;
 }
 
 int value_set_number(const struct schema_key *key, void *base, uint64_t number)
 {
+	if (key->max == 0)
+		return -EINVAL;
 	if ((number < key->min || number > key->max) && !(number == 0 && key->zero))
 		return -ERANGE;
 
@@ -100,18 +170,52 @@ int value_set_number(const struct schema_key *key, void *base, uint64_t number)
 	case SCHEMA_COUNT:
 		*(unsigned *)field(key, base) = (unsigned)number;
 		return 0;
-	case SCHEMA_TIME:
-	case SCHEMA_SIZE:
-		*(uint64_t *)field(key, base) = number;
+	case SCHEMA_NUMBERS:
+		return add_number(key, base, (unsigned)number);
+	case SCHEMA_PROBABILITY:
+		*(double *)field(key, base) = (double)number;
 		return 0;
 	default:
-		return -EINVAL;
+		*(uint64_t *)field(key, base) = number;
+		return 0;
 	}
+}
+
+int value_set_fraction(const struct schema_key *key, void *base, double fraction)
+{
+	if (key->type != SCHEMA_PROBABILITY)
+		return -EINVAL;
+	if (!(fraction >= (double)key->min && fraction <= (double)key->max))
+		return -ERANGE;
+	*(double *)field(key, base) = fraction;
+	return 0;
+}
+
+bool value_has_flag(const struct schema_key *key, const void *base, int flag)
+{
+	return *(const unsigned *)const_field(key, base) & (unsigned)flag;
+}
+
+static int set_choice(const struct schema_key *key, void *base, const char *text)
+{
+	const struct schema_choice *choice = find_choice(key, text);
+
+	if (!choice)
+		return -ERANGE;
+	if (key->type == SCHEMA_CHOICE)
+		return set_string(field(key, base), text);
+	if (key->type == SCHEMA_LEVEL) {
+		*(int *)field(key, base) = choice->value;
+		return 0;
+	}
+	if (value_has_flag(key, base, choice->value))
+		return -EEXIST;
+	*(unsigned *)field(key, base) |= (unsigned)choice->value;
+	return 0;
 }
 
 int value_set_text(const struct schema_key *key, void *base, const char *text)
 {
-	const struct schema_choice *choice;
 	uint64_t number;
 	int r;
 
@@ -122,13 +226,9 @@ int value_set_text(const struct schema_key *key, void *base, const char *text)
 		r = check_name(text);
 		return r < 0 ? r : set_string(field(key, base), text);
 	case SCHEMA_CHOICE:
-		return find_choice(key, text) ? set_string(field(key, base), text) : -ERANGE;
 	case SCHEMA_LEVEL:
-		choice = find_choice(key, text);
-		if (!choice)
-			return -ERANGE;
-		*(int *)field(key, base) = choice->value;
-		return 0;
+	case SCHEMA_FLAGS:
+		return set_choice(key, base, text);
 	case SCHEMA_BOOL:
 		if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
 			return -EINVAL;
@@ -150,8 +250,10 @@ int value_set_text(const struct schema_key *key, void *base, const char *text)
 	case SCHEMA_SIZE:
 		r = units_parse_size(text, &number);
 		break;
+	case SCHEMA_PROBABILITY:
+		return value_set_fraction(key, base, strtod(text, NULL));
 	case SCHEMA_LISTEN:
-		return set_listen(base, text);
+		return add_address(key, base, text);
 	default:
 		return -EINVAL;
 	}
@@ -161,8 +263,8 @@ int value_set_text(const struct schema_key *key, void *base, const char *text)
 const char *value_text(const struct schema_key *key, const void *base,
 		       char text[static UNITS_TEXT_MAX])
 {
-	const struct group_settings *group = base;
 	const void *value = const_field(key, base);
+	const struct listen_setting *listen;
 
 	switch (key->type) {
 	case SCHEMA_STRING:
@@ -183,10 +285,16 @@ const char *value_text(const struct schema_key *key, const void *base,
 		return units_format_time(*(const uint64_t *)value, text);
 	case SCHEMA_SIZE:
 		return units_format_size(*(const uint64_t *)value, text);
+	case SCHEMA_PROBABILITY:
+		return number_format(*(const double *)value, text);
+	case SCHEMA_FLAGS:
+		return *(const unsigned *)value == 0 ? key->default_text : NULL;
+	case SCHEMA_NUMBERS:
+	case SCHEMA_LIST:
+		return value_item(key, base, 0) ? NULL : key->default_text;
 	case SCHEMA_LISTEN:
-		return group->n_listen == 1 ? group->listen[0].address.text : NULL;
-	case SCHEMA_GROUPS:
-		return NULL;
+		listen = value_item(key, base, 0);
+		return listen && !value_item(key, base, 1) ? listen->address.text : NULL;
 	}
 	return NULL;
 }
@@ -199,12 +307,23 @@ bool value_is(const struct schema_key *key, const void *base, const char *text)
 	return value && strcmp(value, text) == 0;
 }
 
+/* Sets a value in memory that is all zero. `text` NULL: there is no default. */
+static int set_initial(const struct schema_key *key, void *base, const char *text)
+{
+	if (!text && key->type == SCHEMA_LEVEL)
+		*(int *)field(key, base) = -1;
+	/* The default of what may be several is none, which zero is. */
+	if (!text || (schema_is_several(key) && text == key->default_text))
+		return 0;
+	return value_set_text(key, base, text);
+}
+
 int value_set_defaults(enum schema_scope scope, void *base)
 {
 	const struct schema_key *key = NULL;
 
 	while ((key = schema_next(scope, key))) {
-		int r = key->default_text ? value_set_text(key, base, key->default_text) : 0;
+		int r = set_initial(key, base, key->default_text);
 
 		if (r < 0)
 			return r;
@@ -222,7 +341,7 @@ int value_set_builtin(struct group_settings *group)
 	const struct schema_key *key = NULL;
 
 	while ((key = schema_next(SCHEMA_GROUP, key))) {
-		int r = value_set_text(key, group, builtin_text(key));
+		int r = set_initial(key, group, builtin_text(key));
 
 		if (r < 0)
 			return r;

@@ -13,16 +13,30 @@
 #include "config/settings.h"
 
 /*
- * Sets a value from its text (as in the file, without quotes) or from a number. `base` is the
- * structure of the key's scope. SCHEMA_LISTEN takes one address; not for SCHEMA_GROUPS. Returns 0,
- * -EINVAL (not a value of that type), -ERANGE (not one that is allowed), -ENOMEM.
+ * Sets a value from its text (as in the file, without quotes), from a whole number or from a
+ * fraction, or adds that to a value that is several. `base` is the structure of the key's scope.
+ * Not for SCHEMA_LIST. Returns 0, -EINVAL (not a value of that type), -ERANGE (not one that is
+ * allowed), -EEXIST (it has been added before), -ENOMEM.
  */
 int value_set_text(const struct schema_key *key, void *base, const char *text);
 int value_set_number(const struct schema_key *key, void *base, uint64_t number);
+int value_set_fraction(const struct schema_key *key, void *base, double fraction);
+
+/*
+ * Adds an entry, with its defaults, to a SCHEMA_LIST. Earlier ones may move. Returns 0 or -ENOMEM.
+ */
+int value_add_entry(const struct schema_key *key, void *base, const struct origin *origin,
+		    void **ret);
+
+/* The i-th entry of a SCHEMA_LIST, or item of another array; NULL: there are not so many. */
+const void *value_item(const struct schema_key *key, const void *base, size_t i);
+
+/* Whether SCHEMA_FLAGS have that one. */
+bool value_has_flag(const struct schema_key *key, const void *base, int flag);
 
 /*
  * Sets all keys of a scope that have a default to it, or for value_set_builtin() those of the
- * built-in group, listen too. Returns 0 or -ENOMEM.
+ * built-in group, listen too, in a structure that is all zero. Returns 0 or -ENOMEM.
  */
 int value_set_defaults(enum schema_scope scope, void *base);
 int value_set_builtin(struct group_settings *group);
@@ -32,7 +46,7 @@ bool value_is_builtin(const struct group_settings *group);
 
 /*
  * The value as text, without quotes: in `text`, or what lives as long as the settings. NULL for
- * what is not one text: groups, and listen with several addresses.
+ * what is not one text: values that are several, unless they are none or one address.
  */
 const char *value_text(const struct schema_key *key, const void *base,
 		       char text[static UNITS_TEXT_MAX]);

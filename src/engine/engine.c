@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "engine/kinds.h"
+#include "net/sockinfo.h"
 
 #define ACCEPTS_PER_PASS  4U  /* from one listener: the rest is left to whoever is free */
 #define ACCEPTS_PER_DRAIN 64U /* from one listener, by a worker that is about to leave it */
@@ -52,6 +53,7 @@ int engine_open(struct engine *engine, const struct engine_kind *kind,
 		.kind = kind,
 		.lane = lane,
 		.worker = setup->owner.worker,
+		.line = lane_worker(lane, setup->owner.worker),
 		.name = setup->name,
 		.table = lane_table(lane, setup->owner.worker),
 		.echo = {.pool = &lane->pool,
@@ -68,6 +70,7 @@ int engine_open(struct engine *engine, const struct engine_kind *kind,
 			     .worker = setup->owner.worker,
 			     .name = setup->name,
 			     .capacity = lane->shape.conns - reserved},
+		.faults = setup->faults,
 		.rank = setup->rank,
 	};
 	engine->swept_ms = engine->echo.now_ms;
@@ -86,8 +89,10 @@ int engine_listen(struct engine *engine)
 
 	engine->in_turn = 0;
 	engine->listening = r == 0;
-	if (r == 0)
+	if (r == 0) {
 		engine->acceptor.pause = PAUSE_NONE;
+		atomic_store_explicit(&engine->line->paused, 0, memory_order_relaxed);
+	}
 	return r;
 }
 
@@ -98,12 +103,17 @@ static void engine_unlisten(struct engine *engine)
 	engine->listening = false;
 }
 
+void engine_retire(struct engine *engine)
+{
+	engine_unlisten(engine);
+	engine->acceptor.pause = PAUSE_NONE; /* nothing brings it back by itself */
+}
+
 void engine_leave(struct engine *engine)
 {
 	struct lane *lane = engine->lane;
 
-	engine_unlisten(engine);
-	engine->acceptor.pause = PAUSE_NONE;
+	engine_retire(engine);
 
 	/*
 	 * Only this process's descriptors: the queue is there while the master has its own, and
@@ -125,6 +135,7 @@ static void engine_listen_again(struct engine *engine)
 		return;
 	engine->kind->unlisten(engine);
 	acceptor_back_off(&engine->acceptor, -r, engine->held, engine->echo.now_ms);
+	atomic_store_explicit(&engine->line->paused, 1, memory_order_relaxed);
 }
 
 /* Goes back to the listeners after a pause. */
@@ -133,6 +144,13 @@ static void engine_resume(struct engine *engine)
 	engine_listen_again(engine);
 	if (engine->rank == ENGINE_FIRST)
 		lane_tell(engine->lane); /* so that the others go behind it */
+}
+
+void engine_listen_anew(struct engine *engine)
+{
+	/* Who can take nobody stays away, until room or time brings it back. */
+	if (engine->acceptor.pause == PAUSE_NONE)
+		engine_resume(engine);
 }
 
 /*
@@ -144,6 +162,7 @@ static void engine_pause(struct engine *engine)
 	bool listened = engine->listening;
 
 	engine_unlisten(engine);
+	atomic_store_explicit(&engine->line->paused, 1, memory_order_relaxed);
 	if (listened && engine->rank != ENGINE_ALONE && engine->acceptor.pause != PAUSE_ROOM)
 		lane_tell(engine->lane);
 }
@@ -200,8 +219,24 @@ enum turn_end {
 	TURN_CLOSED,
 };
 
+/* What a step has come to, for the counters; and the moment for a fault that is to be rehearsed. */
+static void engine_count(struct engine *engine, const struct echo_step *step, ssize_t result)
+{
+	if (result <= 0)
+		return;
+	if (step->action == ECHO_SEND)
+		counter_add(&engine->line->bytes_out, (uint64_t)result);
+	else if (!(step->flags &
+		   MSG_PEEK)) /* what is only looked at is taken by a step of its own */
+		counter_add(&engine->line->bytes_in, (uint64_t)result);
+	if (step->action == ECHO_RECV) {
+		counter_add(&engine->line->messages, 1);
+		fault_may_strike(&engine->faults, FAULT_ON_MESSAGE);
+	}
+}
+
 /* One connection's turn. */
-static enum turn_end engine_turn(struct engine *engine, int fd)
+static enum turn_end engine_turn_in_hand(struct engine *engine, int fd)
 {
 	static const struct linger no_linger = {.l_onoff = 1, .l_linger = 0};
 	struct conn *conn = &engine->table.conns[fd];
@@ -220,9 +255,27 @@ static enum turn_end engine_turn(struct engine *engine, int fd)
 		}
 		if (step.action == ECHO_RECV || step.action == ECHO_DISCARD)
 			reads++;
-		echo_done(&engine->echo, conn, &step, step_do(fd, &step));
+
+		ssize_t result = step_do(fd, &step);
+
+		echo_done(&engine->echo, conn, &step, result);
+		engine_count(engine, &step, result);
 	}
 	return TURN_SPENT;
+}
+
+/* The same, where the master can see it. */
+static enum turn_end engine_turn(struct engine *engine, int fd)
+{
+	_Atomic uint32_t *in_hand = &engine->line->fd_in_hand;
+
+	atomic_store_explicit(in_hand, (uint32_t)fd, memory_order_relaxed);
+	counter_add(&engine->line->beats, 1);
+
+	enum turn_end end = engine_turn_in_hand(engine, fd);
+
+	atomic_store_explicit(in_hand, 0, memory_order_relaxed);
+	return end;
 }
 
 /* A turn of a connection that the engine watches. */
@@ -243,11 +296,49 @@ void engine_serve(struct engine *engine, int fd, uint32_t generation, unsigned f
 	engine_turn_again(engine, fd);
 }
 
-/*
- * Takes an accepted connection in, and serves at once what is there already. False: it had to be
- * ended, because the host refuses to have it watched.
- */
-static bool engine_adopt(struct engine *engine, int fd)
+void engine_waits(struct engine *engine)
+{
+	atomic_store_explicit(&engine->line->busy_since_ns, 0, memory_order_release);
+}
+
+void engine_wakes(struct engine *engine)
+{
+	uint64_t now_ns = clock_coarse_ns();
+
+	engine->echo.now_ms = (uint32_t)(now_ns / NS_PER_MS);
+	atomic_store_explicit(&engine->line->busy_since_ns, now_ns, memory_order_release);
+}
+
+/* While clients wait for too long: how long this one has, which was accepted just now. */
+static void engine_measure(struct engine *engine, int fd)
+{
+	uint32_t episode = atomic_load_explicit(&engine->lane->board->late_episode,
+						memory_order_relaxed);
+	struct worker_line *line = engine->line;
+
+	if (episode == 0)
+		return;
+
+	uint32_t waited_ms = sockinfo_quiet_ms(fd);
+
+	if (atomic_load_explicit(&line->late_episode, memory_order_relaxed) != episode) {
+		atomic_store_explicit(&line->late_clients, 0, memory_order_relaxed);
+		atomic_store_explicit(&line->late_worst_ms, 0, memory_order_relaxed);
+		atomic_store_explicit(&line->late_episode, episode, memory_order_release);
+	}
+	if (waited_ms > atomic_load_explicit(&line->late_worst_ms, memory_order_relaxed))
+		atomic_store_explicit(&line->late_worst_ms, waited_ms, memory_order_relaxed);
+	atomic_fetch_add_explicit(&line->late_clients, 1, memory_order_relaxed);
+}
+
+enum adoption {
+	ADOPTED,         /* and served, if it had said something */
+	ADOPTED_QUIET,   /* it has said nothing yet */
+	ADOPTION_FAILED, /* it had to be ended, because the host refuses to have it watched */
+};
+
+/* Takes an accepted connection in, and serves at once what is there already. */
+static enum adoption engine_adopt(struct engine *engine, int fd)
 {
 	/* The lowest free number is given out, and capacity keeps below the table's size. */
 	assert((uint32_t)fd < engine->table.n_conns);
@@ -266,34 +357,52 @@ static bool engine_adopt(struct engine *engine, int fd)
 	 * does.
 	 */
 	if (engine_turn(engine, fd) == TURN_CLOSED)
-		return true;
+		return ADOPTED;
 
 	int r = engine->kind->watch(engine, fd, generation);
 
 	if (r < 0) {
 		acceptor_back_off(&engine->acceptor, -r, engine->held, engine->echo.now_ms);
 		engine_end(engine, fd);
+		return ADOPTION_FAILED;
 	}
-	return r == 0;
+	return conn->in > 0 ? ADOPTED : ADOPTED_QUIET;
 }
 
-/* Accepts at most `most` clients of a listener, each served before the next. */
-static enum accept_outcome engine_accept_some(struct engine *engine, int listener, unsigned most)
+/*
+ * Accepts at most `most` clients of a listener, each served before the next; `only_talkers`: and
+ * none behind one that has said nothing yet. Its first message comes in a moment, and a worker that
+ * hangs on that must not have taken others in whom it cannot serve.
+ */
+static enum accept_outcome engine_accept_some(struct engine *engine, size_t listener, unsigned most,
+					      bool only_talkers)
 {
+	struct lane *lane = engine->lane;
 	enum accept_outcome outcome = ACCEPT_TAKEN;
 
 	for (unsigned i = 0; i < most; i++) {
 		int fd;
 
-		outcome = acceptor_take(&engine->acceptor, listener, engine->held,
+		outcome = acceptor_take(&engine->acceptor, lane->listeners[listener], engine->held,
 					engine->echo.now_ms, &fd);
 		switch (outcome) {
 		case ACCEPT_TAKEN:
+			lane_count_accept(lane, engine->worker, listener);
+			engine_measure(engine, fd);
+			fault_may_strike(&engine->faults, FAULT_ON_ACCEPT);
 			engine->in_turn++;
-			if (engine_adopt(engine, fd))
+			switch (engine_adopt(engine, fd)) {
+			case ADOPTED:
 				break;
-			engine_pause(engine);
-			return ACCEPT_PAUSED;
+			case ADOPTED_QUIET:
+				if (only_talkers)
+					return outcome;
+				break;
+			case ADOPTION_FAILED:
+				engine_pause(engine);
+				return ACCEPT_PAUSED;
+			}
+			break;
 		case ACCEPT_SKIPPED:
 			break;
 		case ACCEPT_FAILED:
@@ -328,7 +437,8 @@ void engine_accept(struct engine *engine, size_t listener)
 	/* An event from before a pause that began in the same pass. */
 	if (!engine->listening)
 		return;
-	engine_accept_some(engine, engine->lane->listeners[listener], ACCEPTS_PER_PASS);
+	counter_add(&engine->line->beats, 1);
+	engine_accept_some(engine, listener, ACCEPTS_PER_PASS, true);
 	if (turn_is_over(engine))
 		engine_listen_again(engine);
 }
@@ -338,10 +448,8 @@ bool engine_empty_queues(struct engine *engine)
 	bool empty = true;
 
 	for (size_t i = 0; i < engine->lane->n_listeners; i++) {
-		int listener = engine->lane->listeners[i];
-
-		if (listener >= 0 &&
-		    engine_accept_some(engine, listener, ACCEPTS_PER_DRAIN) != ACCEPT_EMPTY)
+		if (engine->lane->listeners[i] >= 0 &&
+		    engine_accept_some(engine, i, ACCEPTS_PER_DRAIN, false) != ACCEPT_EMPTY)
 			empty = false;
 	}
 	return empty;

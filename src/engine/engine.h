@@ -14,6 +14,7 @@
 #include "config/settings.h"
 #include "engine/accept.h"
 #include "engine/echo.h"
+#include "engine/fault.h"
 #include "lane/lane.h"
 
 /* Among those who wait on the same listeners. */
@@ -50,9 +51,10 @@ struct engine_kind {
 	void (*rearm)(struct engine *engine, int fd, uint32_t generation);
 
 	/*
-	 * Waits with the engine's wait_mask for at most timeout_ms (-1: for ever), then hands a
-	 * bounded number of events to engine_accept(), engine_look() and engine_serve(). Returns 0,
-	 * also after a signal, or -errno.
+	 * Waits with the engine's wait_mask for at most timeout_ms (-1: for ever), between
+	 * engine_waits() and engine_wakes(), then hands a bounded number of events to
+	 * engine_serve(), engine_accept() and engine_look(): whoever is connected comes before
+	 * whoever would like to be. Returns 0, also after a signal, or -errno.
 	 */
 	int (*pass)(struct engine *engine, int timeout_ms);
 };
@@ -63,10 +65,12 @@ struct engine {
 	void *state; /* the kind's */
 	struct lane *lane;
 	uint32_t worker;
-	const char *name; /* of the worker, for the log */
+	struct worker_line *line; /* of the scoreboard: the heartbeat */
+	const char *name;         /* of the worker, for the log */
 	struct conn_table table;
 	struct echo echo;
 	struct acceptor acceptor;
+	struct fault_plan faults;
 	sigset_t wait_mask; /* signals blocked while it waits: as before, but for SIGUSR2 */
 	bool listening;
 	enum engine_rank rank;
@@ -84,6 +88,7 @@ struct engine_setup {
 	const char *name;        /* of the worker, for the log; must outlive the engine */
 	enum engine_rank rank;
 	const char *tag; /* appended to messages if the group wants it; must outlive the engine */
+	struct fault_plan faults;
 };
 
 /* The engine of that name ("auto": the best), NULL: none. */
@@ -98,6 +103,15 @@ int engine_open(struct engine *engine, const struct engine_kind *kind,
 
 /* Takes a place at the listeners, behind all others. Returns 0 or -errno. */
 int engine_listen(struct engine *engine);
+
+/*
+ * Looks at the queues although nothing has been reported, and takes its place anew: the kernel may
+ * have woken somebody else who does not come (an exclusive wake-up is given once, epoll(7)).
+ */
+void engine_listen_anew(struct engine *engine);
+
+/* Gives the place up until engine_listen_anew(): connections go on. */
+void engine_retire(struct engine *engine);
 
 /* Gives the place up for good, and the process's descriptors of the listeners. */
 void engine_leave(struct engine *engine);
@@ -116,6 +130,10 @@ void engine_drain(struct engine *engine);
  * there may be more, or there is no room for them.
  */
 bool engine_empty_queues(struct engine *engine);
+
+/* For kinds: it is about to wait for events; it has them, or was interrupted. */
+void engine_waits(struct engine *engine);
+void engine_wakes(struct engine *engine);
 
 /* For kinds: a listener is readable; look_fd is; a connection is (`flags`: enum conn_flag). */
 void engine_accept(struct engine *engine, size_t listener);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "base/clock.h"
 #include "engine/kinds.h"
 
 #define EVENTS_PER_PASS 64
@@ -20,6 +19,7 @@
 struct epoll_state {
 	int set;
 	struct epoll_event events[EVENTS_PER_PASS];
+	uint64_t others[EVENTS_PER_PASS]; /* tags of those that are no connections */
 };
 
 static int epoll_add(struct engine *engine, int fd, uint32_t events, uint64_t tag)
@@ -72,6 +72,11 @@ static uint64_t conn_tag(int fd, uint32_t generation)
 	return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
+static uint32_t tag_generation(uint64_t tag)
+{
+	return (uint32_t)(tag >> 32);
+}
+
 static int epoll_watch(struct engine *engine, int fd, uint32_t generation)
 {
 	return epoll_add(engine, fd, CONN_EVENTS, conn_tag(fd, generation));
@@ -106,23 +111,32 @@ static unsigned conn_flags(uint32_t events)
 static int epoll_pass(struct engine *engine, int timeout_ms)
 {
 	struct epoll_state *state = engine->state;
+	size_t others = 0;
+
+	engine_waits(engine);
+
 	int n = epoll_pwait(state->set, state->events, EVENTS_PER_PASS, timeout_ms,
 			    &engine->wait_mask);
+	int error = errno;
 
+	engine_wakes(engine);
 	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
-	engine->echo.now_ms = clock_coarse_ms();
+		return error == EINTR ? 0 : -error;
 	for (int i = 0; i < n; i++) {
 		const struct epoll_event *event = &state->events[i];
-		uint32_t generation = (uint32_t)(event->data.u64 >> 32);
+		uint32_t generation = tag_generation(event->data.u64);
 
 		if (generation > 0)
 			engine_serve(engine, (int)(uint32_t)event->data.u64, generation,
 				     conn_flags(event->events));
-		else if (event->data.u64 == TAG_LOOK)
+		else
+			state->others[others++] = event->data.u64;
+	}
+	for (size_t i = 0; i < others; i++) {
+		if (state->others[i] == TAG_LOOK)
 			engine_look(engine);
 		else
-			engine_accept(engine, (size_t)event->data.u64);
+			engine_accept(engine, (size_t)state->others[i]);
 	}
 	return 0;
 }

@@ -18,7 +18,7 @@ static size_t page_align(size_t bytes)
 
 /* Where each part of the mapping begins; `end` is its size. */
 struct lane_layout {
-	size_t owners, tables, blocks, end;
+	size_t accepts, owners, tables, blocks, end;
 };
 
 static size_t table_bytes(const struct lane_shape *shape)
@@ -26,12 +26,20 @@ static size_t table_bytes(const struct lane_shape *shape)
 	return page_align(shape->conns * sizeof(struct conn));
 }
 
-static struct lane_layout lane_layout(const struct lane_shape *shape)
+/* Counts of a worker: whole cache lines of its own. */
+static size_t accepts_stride(size_t n_listeners)
+{
+	return (n_listeners + 7) & ~(size_t)7;
+}
+
+static struct lane_layout lane_layout(const struct lane_shape *shape, size_t n_listeners)
 {
 	struct lane_layout at;
 
-	at.owners =
+	at.accepts =
 		page_align(sizeof(struct scoreboard) + shape->workers * sizeof(struct worker_line));
+	at.owners = at.accepts + page_align(shape->workers * accepts_stride(n_listeners) *
+					    sizeof(_Atomic uint64_t));
 	at.tables = at.owners + page_align(shape->blocks * sizeof(_Atomic uint64_t));
 	at.blocks = at.tables + shape->workers * table_bytes(shape);
 	at.end = at.blocks + shape->blocks * POOL_BLOCK_BYTES;
@@ -39,11 +47,16 @@ static struct lane_layout lane_layout(const struct lane_shape *shape)
 }
 
 int lane_open(struct lane *lane, const char *group, unsigned number, const struct lane_shape *shape,
-	      size_t n_listeners)
+	      size_t n_listeners, int notice_fd)
 {
-	struct lane_layout at = lane_layout(shape);
+	struct lane_layout at = lane_layout(shape, n_listeners);
 
-	*lane = (struct lane){.shape = *shape, .look_fd = -1};
+	*lane = (struct lane){
+		.number = number,
+		.shape = *shape,
+		.look_fd = -1,
+		.notice_fd = notice_fd,
+	};
 	(void)snprintf(lane->name, sizeof(lane->name), "%s/%u", group, number);
 
 	lane->listeners = malloc(n_listeners * sizeof(*lane->listeners));
@@ -66,6 +79,7 @@ int lane_open(struct lane *lane, const char *group, unsigned number, const struc
 	lane->board = base;
 	lane->size_bytes = at.end;
 	lane->tables = (struct conn *)((char *)base + at.tables);
+	lane->accepts = (_Atomic uint64_t *)((char *)base + at.accepts);
 	lane->pool = (struct pool){
 		.owner = (_Atomic uint64_t *)((char *)base + at.owners),
 		.blocks = (uint8_t *)base + at.blocks,
@@ -96,7 +110,7 @@ void lane_close(struct lane *lane)
 		(void)munmap(lane->board, lane->size_bytes);
 		fd_close(lane->look_fd);
 	}
-	*lane = (struct lane){.look_fd = -1};
+	*lane = (struct lane){.look_fd = -1, .notice_fd = -1};
 }
 
 struct conn_table lane_table(const struct lane *lane, uint32_t worker)
@@ -110,13 +124,35 @@ struct conn_table lane_table(const struct lane *lane, uint32_t worker)
 	};
 }
 
-/*
- * Connections of all workers. Each adds its own before it adds up, so that the sum is never too
- * low.
- */
-static uint32_t lane_connections(const struct lane *lane)
+static _Atomic uint64_t *accepts_of(const struct lane *lane, uint32_t worker, size_t listener)
 {
-	uint32_t sum = 0;
+	return &lane->accepts[worker * accepts_stride(lane->n_listeners) + listener];
+}
+
+void lane_count_accept(struct lane *lane, uint32_t worker, size_t listener)
+{
+	counter_add(accepts_of(lane, worker, listener), 1);
+
+	/*
+	 * The connection was counted before this look; the master says first that it goes to sleep
+	 * and counts then (all of it sequentially consistent): one of the two sees the other.
+	 */
+	if (atomic_load(&lane->board->watched) == 0)
+		(void)eventfd_write(lane->notice_fd, 1);
+}
+
+uint64_t lane_accepted(const struct lane *lane, size_t listener)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < lane->shape.workers; i++)
+		sum += atomic_load_explicit(accepts_of(lane, i, listener), memory_order_relaxed);
+	return sum;
+}
+
+uint32_t lane_connections(const struct lane *lane)
+{
+	uint32_t sum = 0; /* never too low: each worker adds its own before it adds up */
 
 	for (uint32_t i = 0; i < lane->shape.workers; i++)
 		sum += atomic_load(&lane_worker(lane, i)->connections);
@@ -180,6 +216,9 @@ void lane_bury(struct lane *lane, struct pool_owner dead)
 	pool_sweep(&lane->pool, dead);
 	atomic_store(&line->phase, WORKER_GONE);
 	atomic_store(&line->connections, 0);
+	atomic_store(&line->paused, 0);
+	atomic_store(&line->busy_since_ns, 0);
+	atomic_store(&line->fd_in_hand, 0);
 
 	/*
 	 * It may have died between counting a connection off and telling so, or between being woken

@@ -2,8 +2,8 @@
  * A lane: one accept queue per address, and the memory that its processes share.
  *
  * The master opens it before it starts the lane's workers, which inherit it by fork. Layout of the
- * mapping: scoreboard, block owners, a connection table for each worker, blocks; each on a page of
- * its own. Pages are real memory only once they are written.
+ * mapping: scoreboard, counts of accepted clients, block owners, a connection table for each worker,
+ * blocks; each on a page of its own. Pages are real memory only once they are written.
  */
 #ifndef LANED_LANE_LANE_H
 #define LANED_LANE_LANE_H
@@ -16,7 +16,7 @@
 #define LANE_SPARE_FDS 32 /* a process has at most that many beside listeners and connections */
 
 struct lane_shape {
-	uint32_t workers;
+	uint32_t workers;         /* places, those of extra workers included */
 	uint32_t conns;           /* per table: the lowest descriptor number that no worker has */
 	uint32_t blocks;          /* at least 2 per worker */
 	uint32_t max_connections; /* of all workers together */
@@ -24,22 +24,25 @@ struct lane_shape {
 
 struct lane {
 	char name[LANE_NAME_MAX];
+	unsigned number;
 	struct lane_shape shape;
 	struct scoreboard *board; /* start of the mapping; NULL: none */
 	size_t size_bytes;        /* of the mapping */
 	struct pool pool;
 	struct conn *tables;
-	int *listeners; /* non-blocking; -1: closed */
+	_Atomic uint64_t *accepts; /* clients accepted, by worker and listener; by that worker */
+	int *listeners;            /* non-blocking; -1: closed */
 	size_t n_listeners;
-	int look_fd; /* eventfd: an edge tells every worker to look at the queue again */
+	int look_fd;   /* eventfd: an edge tells every worker to look at the queue again */
+	int notice_fd; /* eventfd of the master: a write wakes it; not the lane's to close */
 };
 
 /*
- * Maps the memory, makes the eventfd, and room for `n_listeners` listeners (-1). Returns 0 or
- * -errno.
+ * Maps the memory, makes the eventfd, and room for `n_listeners` listeners (-1). `notice_fd` is the
+ * master's. Returns 0 or -errno.
  */
 int lane_open(struct lane *lane, const char *group, unsigned number, const struct lane_shape *shape,
-	      size_t n_listeners);
+	      size_t n_listeners, int notice_fd);
 
 /* Unmaps, closes what is open. A lane that is all zero, or half open, is fine. */
 void lane_close(struct lane *lane);
@@ -49,6 +52,16 @@ void lane_close(struct lane *lane);
  * not take it, or there is room again.
  */
 void lane_tell(const struct lane *lane);
+
+/* Counts a client that `worker` has accepted from a listener, and sees to it that the master knows
+ * that there are connections. */
+void lane_count_accept(struct lane *lane, uint32_t worker, size_t listener);
+
+/* Clients that all workers together have accepted from a listener. */
+uint64_t lane_accepted(const struct lane *lane, size_t listener);
+
+/* Connections of all workers. */
+uint32_t lane_connections(const struct lane *lane);
 
 /* A worker's connection table. */
 struct conn_table lane_table(const struct lane *lane, uint32_t worker);

@@ -85,15 +85,17 @@ static int lane_listen(struct lane *lane, unsigned number, const struct group_se
 	return 0;
 }
 
-static int lanes_open(struct group *group, const struct listen_setting *const *addresses,
-		      size_t n_addresses)
+static int lanes_open(struct master *master, struct group *group,
+		      const struct listen_setting *const *addresses, size_t n_addresses)
 {
 	const struct group_settings *settings = group->settings;
+	unsigned extra_max = master->settings->supervision.extra_max;
 
 	for (unsigned i = 0; i < group->plan.lanes; i++) {
 		struct lane_shape shape = limits_lane_shape(settings, &group->plan, i,
-							    group->nofile);
-		int r = lane_open(&group->lanes[i], settings->name, i, &shape, n_addresses);
+							    group->nofile, extra_max);
+		int r = lane_open(&group->lanes[i], settings->name, i, &shape, n_addresses,
+				  master->notice_fd);
 
 		if (r < 0) {
 			log_error("%s/%u: cannot be set up: %s", settings->name, i, strerror(-r));
@@ -108,21 +110,31 @@ static int lanes_open(struct group *group, const struct listen_setting *const *a
 
 static void places_init(struct master *master, struct group *group)
 {
-	unsigned per_lane = plan_workers(&group->plan);
+	for (unsigned i = 0; i < group->plan.lanes; i++) {
+		struct watch *watch = &group->watches[i];
 
-	for (size_t i = 0; i < group->n_workers; i++) {
-		struct worker *worker = &group->workers[i];
-
-		*worker = (struct worker){
+		*watch = (struct watch){
 			.master = master,
 			.group = group,
-			.lane = &group->lanes[i / per_lane],
-			.number = (uint32_t)(i % per_lane),
-			.role = plan_role(&group->plan, (unsigned)(i % per_lane)),
-			.pidfd = -1,
+			.lane = &group->lanes[i],
+			.workers = &group->workers[(size_t)i * group->places],
+			.n_workers = group->places,
 		};
-		(void)snprintf(worker->name, sizeof(worker->name), "%s/%u.%u",
-			       group->settings->name, (unsigned)(i / per_lane), worker->number);
+		for (unsigned k = 0; k < group->places; k++) {
+			struct worker *worker = &watch->workers[k];
+
+			*worker = (struct worker){
+				.master = master,
+				.group = group,
+				.lane = watch->lane,
+				.watch = watch,
+				.number = k,
+				.role = plan_role(&group->plan, k),
+				.pidfd = -1,
+			};
+			(void)snprintf(worker->name, sizeof(worker->name), "%s/%u.%u",
+				       group->settings->name, i, k);
+		}
 	}
 }
 
@@ -136,20 +148,26 @@ int group_open(struct master *master, struct group *group, const struct group_se
 		.plan = topology_plan(settings, master->host.cpus),
 	};
 	group->nofile = limits_nofile(settings, &group->plan, &master->host);
-	group->n_workers = (size_t)group->plan.lanes * plan_workers(&group->plan);
+	group->places = plan_workers(&group->plan) + master->settings->supervision.extra_max;
+	group->n_workers = (size_t)group->plan.lanes * group->places;
 	group->lanes = calloc(group->plan.lanes, sizeof(*group->lanes));
+	group->watches = calloc(group->plan.lanes, sizeof(*group->watches));
 	group->workers = calloc(group->n_workers, sizeof(*group->workers));
+	group->aborts_ns = calloc(group->n_workers, sizeof(*group->aborts_ns));
+
+	if (group->watches && group->workers)
+		places_init(master, group);
 
 	size_t n = usable_addresses(settings, &addresses);
 
-	if (!group->lanes || !group->workers || !addresses) {
+	if (!group->lanes || !group->watches || !group->workers || !group->aborts_ns ||
+	    !addresses) {
 		log_error("%s: cannot be set up: %s", settings->name, strerror(ENOMEM));
 	} else if (n == 0) {
 		log_error("%s: no address is left to listen on", settings->name);
 		r = EX_UNAVAILABLE;
 	} else {
-		places_init(master, group);
-		r = lanes_open(group, addresses, n);
+		r = lanes_open(master, group, addresses, n);
 	}
 	free(addresses);
 	return r;
@@ -171,9 +189,33 @@ void group_close(struct group *group)
 		worker_close(&group->workers[i]);
 	for (unsigned i = 0; group->lanes && i < group->plan.lanes; i++)
 		lane_close(&group->lanes[i]);
+	free(group->aborts_ns);
 	free(group->workers);
+	free(group->watches);
 	free(group->lanes);
 	*group = (struct group){0};
+}
+
+struct watch *watch_next(const struct master *master, const struct watch *watch)
+{
+	const struct group *group = watch ? watch->group : master->groups;
+
+	if (watch && watch + 1 < group->watches + group->plan.lanes)
+		return (struct watch *)watch + 1;
+	if (watch)
+		group++;
+	return group < master->groups + master->n_groups ? group->watches : NULL;
+}
+
+struct worker *worker_next(const struct master *master, const struct worker *worker)
+{
+	const struct group *group = worker ? worker->group : master->groups;
+
+	if (worker && worker + 1 < group->workers + group->n_workers)
+		return (struct worker *)worker + 1;
+	if (worker)
+		group++;
+	return group < master->groups + master->n_groups ? group->workers : NULL;
 }
 
 void groups_forget_others(struct master *master, const struct lane *own)

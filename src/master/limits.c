@@ -44,25 +44,17 @@ rlim_t limits_nofile(const struct group_settings *group, const struct plan *plan
 }
 
 struct lane_shape limits_lane_shape(const struct group_settings *group, const struct plan *plan,
-				    unsigned lane, rlim_t nofile)
+				    unsigned lane, rlim_t nofile, unsigned extra_max)
 {
+	uint64_t memory_bytes = limits_share(group->buffer_memory_bytes, plan->lanes, lane);
+
 	return (struct lane_shape){
-		.workers = plan_workers(plan),
+		.workers = plan_workers(plan) + extra_max,
 		.conns = (uint32_t)nofile,
-		.blocks = (uint32_t)(limits_share(group->buffer_memory_bytes, plan->lanes, lane) /
-				     POOL_BLOCK_BYTES),
+		.blocks = (uint32_t)(memory_bytes / POOL_BLOCK_BYTES) + extra_max,
 		.max_connections = (uint32_t)limits_share(group->max_connections, plan->lanes,
 							  lane),
 	};
-}
-
-/* "laned.conf:12", or "its default" for what is written nowhere. */
-static const char *origin_text(const struct origin *origin, char *text, size_t size)
-{
-	if (!origin->file)
-		return "its default";
-	(void)snprintf(text, size, "%s:%u", origin->file, origin->line);
-	return text;
 }
 
 /* The place to point at: the key's, or the group's when the key is not written. */
@@ -100,7 +92,7 @@ static void check_backlog(const struct group_settings *group, const struct host_
 static void check_lanes(const struct group_settings *group, const struct plan *plan,
 			struct report *report)
 {
-	char place[512];
+	char place[REPORT_PLACE_MAX];
 	uint64_t blocks = limits_share(group->buffer_memory_bytes, plan->lanes, plan->lanes - 1) /
 			  POOL_BLOCK_BYTES;
 	unsigned long long needed = 2ULL * plan_workers(plan);
@@ -111,21 +103,21 @@ static void check_lanes(const struct group_settings *group, const struct plan *p
 			"every lane needs at least one",
 			"group \"%s\": max_connections = %u is too few for %u lanes (workers: %s)",
 			group->name, group->max_connections, plan->lanes,
-			origin_text(&group->origins[GROUP_KEY_WORKERS], place, sizeof(place)));
+			report_place(&group->origins[GROUP_KEY_WORKERS], place));
 	if (blocks < needed)
 		report_add(report, REPORT_ERROR, key_origin(group, GROUP_KEY_BUFFER_MEMORY),
 			   "every worker needs two blocks of 64 KiB",
 			   "group \"%s\": buffer_memory is too small for %u lanes of %u workers "
 			   "(workers: %s): at least %llu KiB are needed",
 			   group->name, plan->lanes, plan_workers(plan),
-			   origin_text(&group->origins[GROUP_KEY_WORKERS], place, sizeof(place)),
+			   report_place(&group->origins[GROUP_KEY_WORKERS], place),
 			   needed * plan->lanes * (POOL_BLOCK_BYTES / 1024));
 }
 
 static void check_nofile(const struct group_settings *group, const struct plan *plan,
 			 const struct host_limits *host, struct report *report)
 {
-	char place[512];
+	char place[REPORT_PLACE_MAX];
 	unsigned long long needed = nofile_needed(group, plan);
 	const struct origin *connections = &group->origins[GROUP_KEY_MAX_CONNECTIONS];
 
@@ -135,7 +127,7 @@ static void check_nofile(const struct group_settings *group, const struct plan *
 			   "group \"%s\": nofile = %u is less than the %llu descriptors that "
 			   "max_connections = %u needs (%s)",
 			   group->name, group->nofile, needed, group->max_connections,
-			   origin_text(connections, place, sizeof(place)));
+			   report_place(connections, place));
 		return;
 	}
 
@@ -157,14 +149,99 @@ static void check_nofile(const struct group_settings *group, const struct plan *
 			"group \"%s\": a worker needs %llu descriptors for max_connections = %u (%s), "
 			"but the hard RLIMIT_NOFILE of this process is %llu",
 			group->name, wanted, group->max_connections,
-			origin_text(connections, place, sizeof(place)),
-			(unsigned long long)host->nofile);
+			report_place(connections, place), (unsigned long long)host->nofile);
+}
+
+/* The first number that is not below `n`; NULL: all are. */
+static const unsigned *first_beyond(const struct numbers_setting *setting, unsigned n)
+{
+	for (size_t i = 0; i < setting->n; i++) {
+		if (setting->numbers[i] >= n)
+			return &setting->numbers[i];
+	}
+	return NULL;
+}
+
+static bool has_number(const struct numbers_setting *setting, unsigned number)
+{
+	for (size_t i = 0; i < setting->n; i++) {
+		if (setting->numbers[i] == number)
+			return true;
+	}
+	return setting->n == 0;
+}
+
+/* The roles of the workers that a fault's `workers` are; bits of enum fault_role. */
+static unsigned roles_of_workers(const struct fault_settings *fault, const struct plan *plan,
+				 unsigned workers)
+{
+	unsigned roles = 0;
+
+	for (unsigned i = 0; i < workers; i++) {
+		if (has_number(&fault->workers, i))
+			roles |= 1U << plan_role(plan, i);
+	}
+	return roles;
+}
+
+/* Warns of what the roles of a fault name and never meet. `n_workers`: of a lane. */
+static void check_roles(const struct group_settings *group, const struct fault_settings *fault,
+			const struct plan *plan, unsigned n_workers, struct report *report)
+{
+	const struct origin *origin = &fault->origins[FAULT_KEY_ROLES];
+	unsigned roles = fault->roles;
+
+	if ((roles & FAULT_STANDBY) && plan->standbys == 0) {
+		roles &= ~(unsigned)FAULT_STANDBY;
+		report_add(report, REPORT_WARNING, origin,
+			   topology_find(group->topology)->has_standbys
+				   ? "standby = 0 asks for none"
+				   : "only topology \"reuseport+standby\" has standbys",
+			   "group \"%s\": the fault never strikes a standby: there is none",
+			   group->name);
+	}
+	if ((roles & FAULT_EXTRA) && n_workers == plan_workers(plan)) {
+		roles &= ~(unsigned)FAULT_EXTRA;
+		report_add(report, REPORT_WARNING, origin, "supervision.extra_max = 0 allows none",
+			   "group \"%s\": the fault never strikes an extra worker: there is none",
+			   group->name);
+	}
+	if (roles != 0 && !(roles & roles_of_workers(fault, plan, n_workers)))
+		report_add(report, REPORT_WARNING, origin,
+			   "primaries come first, then standbys, then extra workers",
+			   "group \"%s\": the fault never strikes: none of its workers has one of "
+			   "its roles",
+			   group->name);
+}
+
+/* Warns of what a fault names and never meets. */
+static void check_fault(const struct group_settings *group, const struct fault_settings *fault,
+			const struct plan *plan, unsigned extra_max, struct report *report)
+{
+	unsigned n_workers = plan_workers(plan) + extra_max;
+	const unsigned *lane = first_beyond(&fault->lanes, plan->lanes);
+	const unsigned *worker = first_beyond(&fault->workers, n_workers);
+
+	if (lane)
+		report_add(report, REPORT_WARNING, &fault->origins[FAULT_KEY_LANES],
+			   "lanes count from 0",
+			   "group \"%s\": the fault never strikes in lane %u: lanes of the group: "
+			   "%u",
+			   group->name, *lane, plan->lanes);
+	if (worker)
+		report_add(report, REPORT_WARNING, &fault->origins[FAULT_KEY_WORKERS],
+			   "they count from 0: primaries, standbys, extra workers",
+			   "group \"%s\": the fault never strikes worker %u: workers of a lane, "
+			   "with all extra ones: %u",
+			   group->name, *worker, n_workers);
+	else
+		check_roles(group, fault, plan, n_workers, report);
 }
 
 /* Descriptors that the master has beside those of groups: its event loop, log and the like. */
 #define MASTER_SPARE_FDS 32
 
-/* It has every listener, an eventfd for each lane, and two pidfds for each worker. */
+/* It has every listener, an eventfd for each lane, and two pidfds for each place of a worker. */
 static void check_master(unsigned long long group_fds, const struct host_limits *host,
 			 struct report *report)
 {
@@ -180,6 +257,7 @@ static void check_master(unsigned long long group_fds, const struct host_limits 
 void limits_check(const struct settings *settings, const struct host_limits *host,
 		  struct report *report)
 {
+	unsigned extra_max = settings->supervision.extra_max;
 	unsigned long long group_fds = 0;
 
 	for (size_t i = 0; i < settings->n_groups; i++) {
@@ -190,7 +268,10 @@ void limits_check(const struct settings *settings, const struct host_limits *hos
 		check_backlog(group, host, report);
 		check_lanes(group, &plan, report);
 		check_nofile(group, &plan, host, report);
-		group_fds += plan.lanes * (group->n_listen + 1 + 2ULL * plan_workers(&plan));
+		for (size_t f = 0; f < group->n_faults; f++)
+			check_fault(group, &group->faults[f], &plan, extra_max, report);
+		group_fds += plan.lanes *
+			     (group->n_listen + 1 + 2ULL * (plan_workers(&plan) + extra_max));
 	}
 	check_master(group_fds, host, report);
 }

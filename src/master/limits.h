@@ -33,9 +33,12 @@ uint64_t limits_share(uint64_t total, unsigned lanes, unsigned i);
 rlim_t limits_nofile(const struct group_settings *group, const struct plan *plan,
 		     const struct host_limits *host);
 
-/* What the memory of one of the group's lanes is to hold. */
+/*
+ * What the memory of one of the group's lanes is to hold, with places for `extra_max` extra
+ * workers. Each of those has a block of its own on top of the lane's share of buffer_memory.
+ */
 struct lane_shape limits_lane_shape(const struct group_settings *group, const struct plan *plan,
-				    unsigned lane, rlim_t nofile);
+				    unsigned lane, rlim_t nofile, unsigned extra_max);
 
 /* Adds what cannot be, or will not be as written, to the report. */
 void limits_check(const struct settings *settings, const struct host_limits *host,

@@ -103,14 +103,22 @@ static int groups_start(struct master *master)
 
 		group_log(group);
 		for (size_t k = 0; k < group->n_workers; k++) {
-			int r = worker_spawn(&group->workers[k]);
+			struct worker *worker = &group->workers[k];
+			int r = worker->role == WORKER_EXTRA ? 0 : worker_spawn(worker);
 
 			if (r < 0) {
-				log_error("%s: cannot start a process: %s", group->workers[k].name,
+				log_error("%s: cannot start a process: %s", worker->name,
 					  strerror(-r));
 				return EX_OSERR;
 			}
 		}
+	}
+
+	int r = supervise_begin(master);
+
+	if (r < 0) {
+		log_error("workers cannot be watched: %s", strerror(-r));
+		return EX_OSERR;
 	}
 	return 0;
 }
@@ -180,6 +188,7 @@ int master_run(const struct settings *settings)
 
 	int status = master_serve(&master);
 
+	supervise_end(&master);
 	for (size_t i = 0; i < master.n_groups; i++)
 		group_close(&master.groups[i]);
 	free(master.groups);

@@ -9,48 +9,57 @@
 
 #include <systemd/sd-daemon.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "master/state.h"
 
-void worker_tell(const struct worker *worker)
+struct worker_line *worker_line(const struct worker *worker)
 {
+	return lane_worker(worker->lane, worker->number);
+}
+
+void worker_tell(struct worker *worker)
+{
+	if (worker->pidfd < 0)
+		return;
+	worker->pulse.told_ns = clock_now_ns();
+	if (worker->pulse.asked_ns == 0)
+		worker->pulse.asked_ns = worker->pulse.told_ns;
+	atomic_fetch_add(&worker_line(worker)->asked, 1); /* after what is asked */
+
 	/* ESRCH: it has ended, which the event loop is about to see. */
-	if (worker->pidfd >= 0 && pidfd_send_signal(worker->pidfd, SIGUSR2, NULL, 0) < 0 &&
-	    errno != ESRCH)
+	if (pidfd_send_signal(worker->pidfd, SIGUSR2, NULL, 0) < 0 && errno != ESRCH)
 		log_error("%s (pid %d): cannot be told anything: %s", worker->name,
 			  (int)worker->pid, strerror(errno));
 }
 
-void lane_line_up(const struct worker *worker)
+void worker_call(struct worker *worker)
 {
-	struct group *group = worker->group;
+	atomic_fetch_add(&worker_line(worker)->listen_turn, 1);
+	worker_tell(worker);
+}
 
-	for (size_t i = 0; i < group->n_workers; i++) {
-		struct worker *other = &group->workers[i];
+void lane_line_up(const struct watch *watch)
+{
+	unsigned primaries = watch->group->plan.primaries;
 
-		/* A primary that is still starting will be seen here again when it waits. */
-		if (other->lane == worker->lane && other->role == WORKER_PRIMARY &&
-		    other->pid > 0 && !other->ready)
-			return;
-	}
-	for (size_t i = 0; i < group->n_workers; i++) {
-		struct worker *other = &group->workers[i];
-
-		if (other->lane != worker->lane || other->role != WORKER_STANDBY || !other->ready)
-			continue;
-		atomic_fetch_add(&lane_worker(other->lane, other->number)->listen_turn, 1);
-		worker_tell(other);
+	if (primaries > 1) /* they and all others take turns */
+		return;
+	/* A primary that is still starting will be seen here again when it waits. */
+	if (watch->workers[0].pid > 0 && !watch->workers[0].ready)
+		return;
+	for (unsigned i = primaries; i < watch->n_workers; i++) {
+		if (watch->workers[i].ready && !watch->workers[i].retiring)
+			worker_call(&watch->workers[i]);
 	}
 }
 
 /* The first time that every worker of every group is ready. */
 static void serving_begins(struct master *master)
 {
-	for (size_t i = 0; i < master->n_groups; i++) {
-		for (size_t k = 0; k < master->groups[i].n_workers; k++) {
-			if (!master->groups[i].workers[k].ready)
-				return;
-		}
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
+		if (!worker->ready && worker->role != WORKER_EXTRA)
+			return;
 	}
 	master->phase = MASTER_SERVING;
 	log_info("ready");
@@ -64,7 +73,9 @@ static void worker_notice(struct worker *worker)
 	if (worker->pid == 0 || worker->ready || (phase != WORKER_READY && phase != WORKER_LEFT))
 		return;
 	worker->ready = true;
-	lane_line_up(worker);
+	worker->degraded = false;
+	worker_incident_ends(worker, INCIDENT_REPLACED, clock_now_ns());
+	lane_line_up(worker->watch);
 }
 
 int workers_noticed(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -75,10 +86,9 @@ int workers_noticed(sd_event_source *source, int fd, uint32_t events, void *user
 	(void)source;
 	(void)events;
 	(void)eventfd_read(fd, &count); /* before looking: what comes later is another event */
-	for (size_t i = 0; i < master->n_groups; i++) {
-		for (size_t k = 0; k < master->groups[i].n_workers; k++)
-			worker_notice(&master->groups[i].workers[k]);
-	}
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
+		worker_notice(worker);
+	supervise_wake(master); /* it may have been woken for a client */
 	if (master->phase == MASTER_STARTING)
 		serving_begins(master);
 	else if (master->phase >= MASTER_STOPPING)

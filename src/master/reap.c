@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 
@@ -12,8 +13,11 @@
 #include "base/units.h"
 #include "master/state.h"
 
-#define RESTART_INTERVAL_NS (100 * NS_PER_MS) /* at least, between two starts of one place */
-#define FORK_RETRY_NS       NS_PER_S
+#define FORK_RETRY_NS NS_PER_S
+
+static struct log_limit end_lines; /* of all workers together: they may crash in turns */
+
+static void worker_start_anew(struct worker *worker);
 
 static int restart_due(sd_event_source *source, uint64_t now_us, void *userdata)
 {
@@ -22,7 +26,7 @@ static int restart_due(sd_event_source *source, uint64_t now_us, void *userdata)
 	(void)source;
 	(void)now_us;
 	worker->restart_source = sd_event_source_disable_unref(worker->restart_source);
-	worker_restart(worker);
+	worker_start_anew(worker);
 	return 0;
 }
 
@@ -42,15 +46,8 @@ static void restart_later(struct worker *worker, uint64_t delay_ns)
 	}
 }
 
-void worker_restart(struct worker *worker)
+static void worker_start_anew(struct worker *worker)
 {
-	uint64_t age_ns = clock_now_ns() - worker->started_ns;
-
-	if (worker->generation > 0 && age_ns < RESTART_INTERVAL_NS) {
-		restart_later(worker, RESTART_INTERVAL_NS - age_ns);
-		return;
-	}
-
 	int r = worker_spawn(worker);
 
 	if (r < 0) {
@@ -58,6 +55,63 @@ void worker_restart(struct worker *worker)
 			  strerror(-r));
 		restart_later(worker, FORK_RETRY_NS);
 	}
+	supervise_wake(worker->master);
+}
+
+static uint32_t random_u32(void)
+{
+	uint32_t value;
+
+	/* Early after boot there may be none yet: jitter is not worth waiting for. */
+	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
+		value = 0;
+	return value;
+}
+
+/* Whether nobody serves, and nobody is about to, in any group. */
+static bool nobody_is_left(const struct master *master)
+{
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
+		if (worker->pid > 0 || (worker->role != WORKER_EXTRA && !worker->degraded))
+			return false;
+	}
+	return true;
+}
+
+/* Its processes end again and again: the others serve on, as long as there are any. */
+static void worker_degrades(struct worker *worker, uint64_t delay_ns)
+{
+	worker->degraded = true;
+	log_error("%s: degraded: %u processes have ended within restart_interval; next try in %u s",
+		  worker->name, worker->master->settings->supervision.restart_limit,
+		  (unsigned)(delay_ns / NS_PER_S));
+	if (worker->master->phase >= MASTER_STOPPING || !nobody_is_left(worker->master))
+		return;
+	log_error("no worker of any group can be made to run; stopping");
+	(void)sd_event_exit(worker->master->event, EX_UNAVAILABLE);
+}
+
+void worker_restart(struct worker *worker)
+{
+	const struct supervision_settings *settings = &worker->master->settings->supervision;
+	const struct throttle_limits limits = {
+		.limit = settings->restart_limit,
+		.interval_ns = settings->restart_interval_ns,
+	};
+	uint64_t now_ns = clock_now_ns();
+	struct throttle_verdict verdict = throttle_next(&worker->throttle, &limits, now_ns,
+							now_ns - worker->started_ns, random_u32());
+
+	if (worker->role == WORKER_EXTRA) { /* whoever needs it will start it */
+		worker->spare_ns = now_ns + verdict.delay_ns;
+		return;
+	}
+	if (verdict.degraded)
+		worker_degrades(worker, verdict.delay_ns);
+	if (verdict.delay_ns > 0)
+		restart_later(worker, verdict.delay_ns);
+	else
+		worker_start_anew(worker);
 }
 
 /* "exited with status 71", "killed by signal 9 (Killed)". */
@@ -73,31 +127,44 @@ static void describe_end(const siginfo_t *info, char *text, size_t size)
 
 static void log_end(const struct worker *worker, const siginfo_t *info, uint32_t connections)
 {
+	bool told = worker->master->phase == MASTER_STOPPING || worker->retiring;
 	bool expected = worker->master->phase == MASTER_ENDING ||
-			(worker->master->phase == MASTER_STOPPING && info->si_code == CLD_EXITED &&
-			 info->si_status == 0);
+			(told && info->si_code == CLD_EXITED && info->si_status == 0);
+	bool again = worker->master->phase < MASTER_STOPPING && worker->role != WORKER_EXTRA;
 	char end[96];
 
 	describe_end(info, end, sizeof(end));
-	log_line(expected ? LOG_DEBUG : LOG_WARNING,
-		 "%s (pid %d): %s, %u connections ended with it%s", worker->name, (int)info->si_pid,
-		 end, connections,
-		 worker->master->phase < MASTER_STOPPING ? "; its place is filled again" : "");
+	log_limited(&end_lines, expected ? LOG_DEBUG : LOG_WARNING,
+		    "%s (pid %d): %s, %u connections ended with it%s", worker->name,
+		    (int)info->si_pid, end, connections,
+		    again ? "; its place is filled again" : "");
+}
+
+/* Nobody is in the place any more. */
+static void worker_clear(struct worker *worker)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	worker->exit_source = sd_event_source_disable_unref(worker->exit_source);
+	worker->pidfd = fd_close(worker->pidfd);
+	worker->pid = 0;
+	worker->ready = false;
+	worker->ended_ns = now_ns;
+	lane_bury(worker->lane, (struct pool_owner){worker->number, worker->generation});
+	if (worker->incident)
+		incident_add_step(worker->incident, STEP_ENDED, now_ns);
+	if (worker->role == WORKER_EXTRA) /* nobody comes after it */
+		worker_incident_ends(worker, INCIDENT_LEFT, now_ns);
 }
 
 int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata)
 {
 	struct worker *worker = userdata;
 	struct master *master = worker->master;
-	struct worker_line *line = lane_worker(worker->lane, worker->number);
 
 	(void)source;
-	log_end(worker, info, atomic_load(&line->connections));
-	worker->exit_source = sd_event_source_disable_unref(worker->exit_source);
-	worker->pidfd = fd_close(worker->pidfd);
-	worker->pid = 0;
-	worker->ready = false;
-	lane_bury(worker->lane, (struct pool_owner){worker->number, worker->generation});
+	log_end(worker, info, atomic_load(&worker_line(worker)->connections));
+	worker_clear(worker);
 
 	if (master->phase >= MASTER_STOPPING) {
 		master_stop_go_on(master);
@@ -109,7 +176,7 @@ int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata
 		log_error("%s: could not start; stopping", worker->name);
 		return sd_event_exit(master->event, info->si_status);
 	}
-	lane_line_up(worker);
+	lane_line_up(worker->watch);
 	worker_restart(worker);
 	return 0;
 }

@@ -26,7 +26,6 @@ _Noreturn static void worker_begin(struct worker *worker, pid_t master_pid)
 		.plan = &group->plan,
 		.nofile = group->nofile,
 		.account = &master->account,
-		.notice_fd = master->notice_fd,
 		.master = master_pid,
 	};
 
@@ -37,18 +36,37 @@ _Noreturn static void worker_begin(struct worker *worker, pid_t master_pid)
 	worker_run(&start);
 }
 
-int worker_spawn(struct worker *worker)
+/* Orders for the new process, as it finds them. */
+static void worker_prepare(struct worker *worker)
 {
-	struct worker_line *line = lane_worker(worker->lane, worker->number);
-	pid_t master_pid = getpid();
+	struct worker_line *line = worker_line(worker);
+	bool drain = worker->master->phase == MASTER_STOPPING;
 
 	worker->generation++;
 	worker->ready = false;
+	worker->retiring = false;
 	worker->started_ns = clock_now_ns();
+	worker->pulse = (struct pulse){
+		.beats = atomic_load(&line->beats),
+		.moved_ns = worker->started_ns,
+		.cpu_ns = UINT64_MAX,
+	};
 	atomic_store(&line->phase, WORKER_STARTING);
-	atomic_store(&line->drain, worker->master->phase == MASTER_STOPPING);
-	/* A standby is told when to go to the listeners, a primary goes at once. */
-	atomic_store(&line->listen_turn, worker->role == WORKER_PRIMARY ? 1 : 0);
+	atomic_store(&line->retire, 0);
+	atomic_store(&line->drain, drain);
+	/* A standby is told when to go to the listeners, the others go at once. */
+	atomic_store(&line->listen_turn, worker->role == WORKER_STANDBY ? 0 : 1);
+	atomic_store(&line->answered, atomic_load(&line->asked));
+	if (drain)
+		atomic_fetch_add(&line->asked, 1);
+}
+
+int worker_spawn(struct worker *worker)
+{
+	struct worker_line *line = worker_line(worker);
+	pid_t master_pid = getpid();
+
+	worker_prepare(worker);
 
 	pid_t pid = fork();
 

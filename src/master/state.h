@@ -8,35 +8,92 @@
 
 #include "config/settings.h"
 #include "lane/lane.h"
+#include "master/health.h"
+#include "master/incident.h"
 #include "master/limits.h"
+#include "master/throttle.h"
 #include "topology/topology.h"
 #include "worker/account.h"
 #include "worker/worker.h"
+
+/* What the master has seen of a worker's progress. Times are clock_now_ns(). */
+struct pulse {
+	uint64_t beats;         /* of the scoreboard, when last looked at */
+	uint64_t busy_since_ns; /* likewise */
+	uint64_t moved_ns;      /* when one of the two was first seen to have changed */
+	uint64_t asked_ns;      /* the first order that it has not answered; 0: it has all */
+	uint64_t told_ns;       /* its last order */
+	uint64_t still_ns;      /* how long it had made no progress at the last look; 0: it does */
+	uint64_t cpu_ns;        /* CPU time used, when last looked at; UINT64_MAX: never looked */
+	uint64_t cpu_look_ns;   /* when that was */
+	uint64_t well_ns;       /* since when it goes on again; 0: it does not */
+	uint64_t aborted_ns;    /* when it was sent SIGABRT; 0: not */
+	enum worker_state state;
+};
 
 /* A place in a lane and the process that is in it now. */
 struct worker {
 	struct master *master;
 	struct group *group;
 	struct lane *lane;
-	uint32_t number; /* in the lane */
+	struct watch *watch; /* of the lane */
+	uint32_t number;     /* in the lane */
 	enum worker_role role;
 	char name[WORKER_NAME_MAX];
 	uint32_t generation; /* how many processes have held the place */
 	pid_t pid;           /* 0: no process */
 	int pidfd;           /* -1: no process */
 	bool ready;          /* it has said so, and the master has seen it */
+	bool retiring;       /* an extra worker that is to wait on no listener and to end */
+	bool degraded;       /* its processes end so often that the place is left empty for long */
 	uint64_t started_ns; /* clock_now_ns() */
+	uint64_t ended_ns;   /* when its last process has ended */
+	uint64_t spare_ns;   /* an extra worker's: the place is not filled again before that */
+	struct throttle throttle;
+	struct pulse pulse;
+	struct incident *incident; /* that goes on, in the lane's ring; NULL: none */
 	sd_event_source *exit_source;
 	sd_event_source *restart_source;
+};
+
+/* The watch over one listener. */
+struct queue {
+	sd_event_source *source; /* reports that somebody waits, while the watch is armed */
+	uint64_t mark;           /* clients, accepted or waiting, that had come */
+	uint64_t mark_ns; /* at this time, and not all of them are accepted; 0: nobody waits */
+};
+
+/* The watch over a lane: see watch.c. */
+struct watch {
+	struct master *master;
+	struct group *group;
+	struct lane *lane;
+	struct worker *workers; /* all places of the lane */
+	unsigned n_workers;
+	struct queue *queues; /* one for each listener */
+	bool looking;         /* false: armed */
+	bool full;            /* the lane has as many connections as it may, at the last look */
+	bool steered;         /* new clients are kept away from the lane */
+	uint32_t depth;       /* clients waiting, at the last look */
+	uint64_t accepted;    /* so far, at the last look */
+	uint64_t stirred_ns;  /* when a client was last seen to come or to wait */
+	uint64_t late_ns;     /* how long one client at least has waited; 0: none for too long */
+	uint64_t called_ns;   /* when a worker was first called in this episode; 0: none was */
+	uint32_t episode;     /* counts the times in which clients waited for too long */
+	uint64_t helped_ns;   /* when extra workers were last needed */
 };
 
 struct group {
 	const struct group_settings *settings;
 	struct plan plan;
-	rlim_t nofile; /* of each worker */
+	unsigned places; /* of workers in each lane, those of extra ones included */
+	rlim_t nofile;   /* of each worker */
 	struct lane *lanes;
+	struct watch *watches;  /* one for each lane */
 	struct worker *workers; /* lane by lane */
 	size_t n_workers;
+	uint64_t *aborts_ns; /* when workers were last ended: a ring with n_workers entries */
+	size_t next_abort;
 };
 
 enum master_phase {
@@ -51,13 +108,28 @@ struct master {
 	struct host_limits host;
 	struct account account;
 	sd_event *event;
-	int notice_fd; /* eventfd: a worker has changed its phase */
+	int notice_fd; /* eventfd: a worker has changed its phase, or wakes the master */
 	struct group *groups;
 	size_t n_groups;
 	enum master_phase phase;
+
+	/* supervise.c */
+	sd_event_source *tick_source;
+	bool ticking;
+	uint64_t due_ns;        /* when the next tick is to come */
+	uint64_t checked_ns;    /* when all workers were last looked at */
+	uint64_t suspended_ns;  /* clock_suspended_ns() at the last tick */
+	uint64_t throttled_ns;  /* of the own cgroup, at the last look; UINT64_MAX: unknown */
+	bool throttled;         /* it was, since the look before */
+	uint64_t doubt_ns;      /* since when most workers are suspect; 0: they are not */
+	uint64_t last_incident; /* its number */
 };
 
 /* group.c */
+
+/* All lanes, all places of workers: begins with NULL, ends with NULL. */
+struct watch *watch_next(const struct master *master, const struct watch *watch);
+struct worker *worker_next(const struct master *master, const struct worker *worker);
 
 /*
  * Makes a group's plan, maps its lanes and opens their listeners; no worker yet. Returns 0, or an
@@ -84,17 +156,102 @@ int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata
 
 /* orders.c */
 
+/* A worker's line of the scoreboard. */
+struct worker_line *worker_line(const struct worker *worker);
+
 /* Makes a worker look at its orders. */
-void worker_tell(const struct worker *worker);
+void worker_tell(struct worker *worker);
+
+/* Makes a worker look at the queue, and wait there anew. */
+void worker_call(struct worker *worker);
 
 /*
- * Lets the standbys of a worker's lane wait behind its primaries: the kernel turns to them when no
- * primary is waiting. Whenever a worker has come or gone.
+ * Lets the others of a lane wait behind its primaries, if it has one only: the kernel turns to them
+ * when no primary is waiting. Whenever a worker has come or gone.
  */
-void lane_line_up(const struct worker *worker);
+void lane_line_up(const struct watch *watch);
 
-/* Called by the event loop when workers have changed their phase. */
+/* Called by the event loop when workers have changed their phase, or want to be looked at. */
 int workers_noticed(sd_event_source *source, int fd, uint32_t events, void *userdata);
+
+/* watch.c */
+
+/* Prepares the watch over a lane whose listeners are open. Returns 0 or -errno. */
+int watch_open(struct watch *watch);
+void watch_close(struct watch *watch);
+
+/* Sleeps until the kernel reports that somebody waits. */
+void watch_arm(struct watch *watch);
+
+/* Looks whether somebody waits for too long, and sees to it that somebody comes. */
+void watch_look(struct watch *watch, uint64_t now_ns);
+
+/* Whether a worker waits for clients, as far as one can see. */
+bool worker_is_free(const struct worker *worker);
+
+/* extra.c */
+
+/*
+ * Starts an extra worker in a lane, or calls one back that was about to leave. False: the lane may
+ * not have another one.
+ */
+bool extra_start(struct watch *watch, uint64_t now_ns);
+
+/* Lets extra workers go that have not been needed for a while. */
+void extras_retire(struct watch *watch, uint64_t now_ns);
+
+/* evidence.c */
+
+/* Looks at a worker's heartbeat: whether, and since when, it does not go on. */
+void worker_observe(struct worker *worker, uint64_t now_ns);
+
+/* Asks the kernel about a worker that does not go on. */
+void worker_examine(struct worker *worker, uint64_t now_ns, struct evidence *ret);
+
+/* Asks a worker that waits whether it hears, now and then. */
+void worker_ping(struct worker *worker, uint64_t now_ns);
+
+/* The time did not count: the master could not look. */
+void worker_excuse(struct worker *worker, uint64_t lost_ns);
+
+/* escalate.c */
+
+/* Whether a worker has not gone on for so long that one has to look closer. */
+bool worker_is_suspect(const struct worker *worker);
+
+/* Does what is due about a worker that has been observed. `doubt`: nobody is to be ended now. */
+void worker_escalate(struct worker *worker, uint64_t now_ns, bool doubt);
+
+/* Takes a lane out of rotation, or brings it back, if that is due. */
+void lane_check_rotation(struct watch *watch, uint64_t now_ns);
+
+/* Extra workers have come because those of the lane that are stuck let clients wait. */
+void lane_helped(struct watch *watch, unsigned extras, uint64_t now_ns);
+
+/* The incident of a worker, if there is one, is over. */
+void worker_incident_ends(struct worker *worker, enum incident_end end, uint64_t now_ns);
+
+/* The host has stood still: an incident of its own. */
+void host_stalled(struct master *master, uint64_t now_ns, const struct host_evidence *evidence);
+
+/* rotation.c */
+
+/*
+ * Takes a lane out of the rotation of new clients, or brings it back; not if no other one would be
+ * left. Returns whether it could be done.
+ */
+bool lane_steer(struct watch *watch, bool away);
+
+/* supervise.c */
+
+/* Prepares the supervision of all workers. Returns 0 or -errno. */
+int supervise_begin(struct master *master);
+
+/* There is something to look at. */
+void supervise_wake(struct master *master);
+
+/* Workers are looked at no more. */
+void supervise_end(struct master *master);
 
 /* stop.c */
 

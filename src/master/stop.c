@@ -74,6 +74,7 @@ void master_stop(struct master *master)
 	master->phase = MASTER_STOPPING;
 	log_info("stopping: what waits is served, then quiet connections end");
 	(void)sd_notify(false, "STOPPING=1");
+	supervise_end(master);
 
 	for (size_t i = 0; i < master->n_groups; i++) {
 		struct group *group = &master->groups[i];
@@ -101,6 +102,7 @@ void master_stop_now(struct master *master)
 	if (master->phase < MASTER_STOPPING)
 		(void)sd_notify(false, "STOPPING=1");
 	master->phase = MASTER_ENDING;
+	supervise_end(master);
 	for (size_t i = 0; i < master->n_groups; i++) {
 		struct group *group = &master->groups[i];
 
@@ -130,26 +132,28 @@ static bool lane_has_waiting(const struct lane *lane)
  * Closes the listeners of a lane that no worker waits on any longer. If its last worker died before
  * the queue was empty, another one comes for that. Returns how many processes are left or to come.
  */
-static size_t lane_stop_go_on(struct master *master, struct lane *lane, struct worker *workers,
-			      unsigned n_workers)
+static size_t lane_stop_go_on(const struct watch *watch)
 {
 	size_t running = 0, left = 0;
 
-	for (unsigned i = 0; i < n_workers; i++) {
-		if (workers[i].restart_source)
+	for (unsigned i = 0; i < watch->n_workers; i++) {
+		const struct worker *worker = &watch->workers[i];
+
+		if (worker->restart_source)
 			running++;
-		if (workers[i].pid == 0)
+		if (worker->pid == 0)
 			continue;
 		running++;
-		if (atomic_load(&lane_worker(lane, workers[i].number)->phase) == WORKER_LEFT)
+		if (atomic_load(&worker_line(worker)->phase) == WORKER_LEFT)
 			left++;
 	}
-	if (running == 0 && master->phase == MASTER_STOPPING && lane_has_waiting(lane)) {
-		worker_restart(&workers[0]);
+	if (running == 0 && watch->master->phase == MASTER_STOPPING &&
+	    lane_has_waiting(watch->lane)) {
+		worker_restart(&watch->workers[0]);
 		return 1;
 	}
 	if (running == left)
-		lane_listeners_close(lane);
+		lane_listeners_close(watch->lane);
 	return running;
 }
 
@@ -159,11 +163,9 @@ void master_stop_go_on(struct master *master)
 
 	for (size_t i = 0; i < master->n_groups; i++) {
 		struct group *group = &master->groups[i];
-		unsigned per_lane = plan_workers(&group->plan);
 
 		for (unsigned k = 0; k < group->plan.lanes; k++)
-			running += lane_stop_go_on(master, &group->lanes[k],
-						   &group->workers[k * per_lane], per_lane);
+			running += lane_stop_go_on(&group->watches[k]);
 	}
 	if (running > 0)
 		return;

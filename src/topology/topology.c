@@ -42,8 +42,9 @@ unsigned plan_workers(const struct plan *plan)
 
 enum worker_role plan_role(const struct plan *plan, unsigned worker)
 {
-	assert(worker < plan_workers(plan));
-	return worker < plan->primaries ? WORKER_PRIMARY : WORKER_STANDBY;
+	if (worker < plan->primaries)
+		return WORKER_PRIMARY;
+	return worker < plan_workers(plan) ? WORKER_STANDBY : WORKER_EXTRA;
 }
 
 const char *worker_role_name(enum worker_role role)
@@ -53,6 +54,8 @@ const char *worker_role_name(enum worker_role role)
 		return "primary";
 	case WORKER_STANDBY:
 		return "standby";
+	case WORKER_EXTRA:
+		return "extra";
 	}
 	return "unknown";
 }

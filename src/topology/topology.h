@@ -15,9 +15,13 @@
 enum worker_role {
 	WORKER_PRIMARY,
 	WORKER_STANDBY, /* there for when the primaries are busy */
+	WORKER_EXTRA,   /* added while a lane has nobody free; of no plan */
 };
 
-/* All lanes of a group are alike: primaries first (worker 0 on), then standbys. */
+/*
+ * All lanes of a group are alike: primaries first (worker 0 on), then standbys, then the places of
+ * extra workers, of which a plan knows nothing.
+ */
 struct plan {
 	unsigned lanes;
 	unsigned primaries; /* per lane */
@@ -41,11 +45,11 @@ extern const struct topology *const topologies[];
 /* Makes the plan of a group; `cpus` is what `workers = "auto"` means. */
 struct plan topology_plan(const struct group_settings *group, unsigned cpus);
 
-/* Workers of a lane, and the role of one of them. */
+/* Workers of a lane, and the role of one of them; whoever comes after these is an extra one. */
 unsigned plan_workers(const struct plan *plan);
 enum worker_role plan_role(const struct plan *plan, unsigned worker);
 
-/* "primary", "standby". */
+/* "primary", "standby", "extra". */
 const char *worker_role_name(enum worker_role role);
 
 #endif

@@ -1,5 +1,6 @@
 #include "worker/worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct self {
 	struct engine engine;
 	char tag[WORKER_NAME_MAX + 2]; /* " NAME\n" */
 	uint32_t listen_turn;          /* the last one obeyed */
+	bool retired;
 	bool draining;
 	uint32_t drain_ms; /* since when */
 };
@@ -60,7 +62,7 @@ static void keep_descriptors(const struct worker_start *start)
 	for (size_t i = 0; i < lane->n_listeners; i++)
 		keep[n++] = lane->listeners[i];
 	keep[n++] = lane->look_fd;
-	keep[n++] = start->notice_fd;
+	keep[n++] = lane->notice_fd;
 	keep[n++] = log_fd();
 
 	int r = fd_close_all_but(keep, n);
@@ -105,36 +107,54 @@ static void worker_become(const struct worker_start *start)
 		worker_fail(start, "cannot take orders", errno);
 }
 
-static enum engine_rank rank_of(const struct plan *plan, enum worker_role role)
+static enum engine_rank rank_of(const struct worker_start *start)
 {
-	if (plan_workers(plan) == 1)
-		return ENGINE_ALONE;
-	if (role == WORKER_STANDBY)
+	if (start->plan->primaries > 1)
+		return ENGINE_EQUAL;
+	if (start->role != WORKER_PRIMARY)
 		return ENGINE_BEHIND;
-	return plan->primaries > 1 ? ENGINE_EQUAL : ENGINE_FIRST;
+	return start->lane->shape.workers > 1 ? ENGINE_FIRST : ENGINE_ALONE;
 }
 
 /* Tells the master. */
 static void worker_enter(struct self *self, enum worker_phase phase)
 {
 	atomic_store(&self->line->phase, phase);
-	(void)eventfd_write(self->start->notice_fd, 1);
+	(void)eventfd_write(self->start->lane->notice_fd, 1);
 }
 
-/* Looks at what the master wants, and does it. Returns 0 or -errno. */
-static int worker_obey(struct self *self)
+/* Goes to the listeners, away from them, or behind the others there. */
+static void worker_take_place(struct self *self)
 {
 	uint32_t turn = atomic_load(&self->line->listen_turn);
+	bool retired = atomic_load(&self->line->retire);
 
+	if (atomic_load(&self->line->phase) == WORKER_LEFT)
+		return;
+	if (retired && !self->retired)
+		engine_retire(&self->engine);
+	self->retired = retired;
+	if (retired || turn == self->listen_turn)
+		return;
+	self->listen_turn = turn;
+	engine_listen_anew(&self->engine);
+}
+
+/* Looks at what the master wants, and does it. */
+static void worker_obey(struct self *self)
+{
+	/* First how many orders there were, then what they say: one that comes now is for later. */
+	uint32_t asked = atomic_load(&self->line->asked);
+
+	if (asked == atomic_load_explicit(&self->line->answered, memory_order_relaxed))
+		return;
 	if (!self->draining && atomic_load(&self->line->drain)) {
 		self->draining = true;
 		self->drain_ms = clock_coarse_ms();
 		engine_drain(&self->engine);
 	}
-	if (turn == self->listen_turn || atomic_load(&self->line->phase) == WORKER_LEFT)
-		return 0;
-	self->listen_turn = turn;
-	return engine_listen(&self->engine);
+	worker_take_place(self);
+	atomic_store(&self->line->answered, asked);
 }
 
 /* Whether a draining worker has nothing left to do. */
@@ -150,18 +170,49 @@ static bool worker_drained(struct self *self)
 	return self->engine.held == 0;
 }
 
+/* Whether there is nothing left to do, now or later. */
+static bool worker_is_done(struct self *self)
+{
+	if (self->draining)
+		return worker_drained(self);
+	return self->retired && self->engine.held == 0;
+}
+
 static int worker_loop(struct self *self)
 {
-	while (!self->draining || !worker_drained(self)) {
-		int r = worker_obey(self);
+	int r = 0;
 
-		if (r == 0)
-			r = engine_pass(&self->engine);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (worker_obey(self); r == 0 && !worker_is_done(self); worker_obey(self))
+		r = engine_pass(&self->engine);
+	return r;
 }
+
+/* Returns 0 or -errno. */
+static int worker_open(struct self *self)
+{
+	const struct worker_start *start = self->start;
+	struct engine_setup setup = {
+		.group = start->group,
+		.lane = start->lane,
+		.owner = start->owner,
+		.name = start->name,
+		.rank = rank_of(start),
+		.tag = self->tag,
+	};
+	int r = fault_plan_make(&setup.faults, start->group,
+				&(struct fault_place){
+					.lane = start->lane->number,
+					.worker = start->owner.worker,
+					.role = 1U << start->role,
+					.generation = start->owner.generation,
+				});
+
+	return r < 0 ? r : engine_open(&self->engine, engine_find(start->group->engine), &setup);
+}
+
+static_assert(FAULT_PRIMARY == 1 << WORKER_PRIMARY && FAULT_STANDBY == 1 << WORKER_STANDBY &&
+		      FAULT_EXTRA == 1 << WORKER_EXTRA,
+	      "a fault names roles by the bits of their numbers");
 
 _Noreturn void worker_run(const struct worker_start *start)
 {
@@ -173,18 +224,12 @@ _Noreturn void worker_run(const struct worker_start *start)
 	worker_become(start);
 	(void)snprintf(self.tag, sizeof(self.tag), " %s\n", start->name);
 
-	int r = engine_open(&self.engine, engine_find(start->group->engine),
-			    &(struct engine_setup){
-				    .group = start->group,
-				    .lane = start->lane,
-				    .owner = start->owner,
-				    .name = start->name,
-				    .rank = rank_of(start->plan, start->role),
-				    .tag = self.tag,
-			    });
+	int r = worker_open(&self);
 
-	if (r == 0)
-		r = worker_obey(&self); /* a primary waits on the listeners before it says so */
+	/* It waits on the listeners, if it is to, before it says that it is ready. */
+	self.listen_turn = atomic_load(&self.line->listen_turn);
+	if (r == 0 && self.listen_turn > 0)
+		r = engine_listen(&self.engine);
 	if (r < 0)
 		worker_fail(start, "cannot start its engine", -r);
 	worker_enter(&self, WORKER_READY);

@@ -24,10 +24,9 @@ struct worker_start {
 	struct lane *lane;
 	struct pool_owner owner; /* place in the lane, and generation */
 	enum worker_role role;
-	const struct plan *plan; /* of the group: who else serves the lane */
+	const struct plan *plan; /* of the group: who else serves the lane from the start */
 	rlim_t nofile;
 	const struct account *account;
-	int notice_fd; /* eventfd: the worker writes when its phase has changed */
 	pid_t master;
 };
 

@@ -114,6 +114,14 @@ def who(sock, message=b"who"):
     return TAG.fullmatch(received[len(message) :])[1].decode()
 
 
+def call(port):
+    """How long it takes until a client that comes is served, in seconds, and who serves it."""
+    begin = time.monotonic()
+    with connect(port) as client:
+        name = "echo/" + who(client)
+        return time.monotonic() - begin, name
+
+
 def who_serve(laned, count):
     """
     The workers that serve so many clients who come one after another, and stay until all have

@@ -1,6 +1,8 @@
 """laned as a test sees it: starts it, watches its processes from outside, and ends what is left."""
 
 import contextlib
+import fcntl
+import json
 import os
 import random
 import re
@@ -19,11 +21,12 @@ from pathlib import Path
 PROGRAM = os.path.abspath(os.environ.get("LANED", "laned"))
 SOURCES = Path(__file__).resolve().parents[2]
 SANITIZED = b"__asan_init" in Path(PROGRAM).read_bytes()
+SHIM = Path(PROGRAM).parent / "tests/system/shim.so"
 FULL = os.environ.get("LANED_TEST_FULL") == "1"  # the large figures, which take long
 PATIENCE_S = 60 if SANITIZED else 30  # an event that takes longer does not come any more
 
 TOPOLOGIES = ["shared-listener", "reuseport", "reuseport+standby"]
-TOP_KEYS = {"user", "drain_timeout", "log"}
+TOP_KEYS = {"user", "drain_timeout", "log", "supervision", "allow_faults"}
 NOBODY = 65534
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 COMPLAINTS = ("runtime error:", "AddressSanitizer", "LeakSanitizer", "Assertion")
@@ -35,10 +38,12 @@ COMPLAINTS = ("runtime error:", "AddressSanitizer", "LeakSanitizer", "Assertion"
 def value_text(value):
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
+    if isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, str):
         return '"%s"' % value.replace("\\", "\\\\").replace('"', '\\"')
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "( %s )" % ", ".join(map(value_text, value))
     if isinstance(value, list):
         return "[ %s ]" % ", ".join(map(value_text, value))
     return "{ %s }" % " ".join(f"{key} = {value_text(part)};" for key, part in value.items())
@@ -314,6 +319,20 @@ class Daemon:
     def log(self):
         return "\n".join(self.lines)
 
+    def incidents(self):
+        """Those that the log tells of, in the order in which they ended."""
+        parts = [line.partition(": incident {") for line in self.lines]
+        return [json.loads("{" + text) for _, mark, text in parts if mark]
+
+    def wait_incident(self, condition=lambda incident: True, what="an incident"):
+        """Waits until an incident that is as wanted has ended, and returns it."""
+
+        def wanted():
+            return next(filter(condition, self.incidents()), None)
+
+        self.wait_until(wanted, what)
+        return wanted()
+
     def wait_end(self, patience_s=PATIENCE_S):
         """Waits for the end of the master and returns its exit status."""
         self.wait_until(lambda: self.returncode is not None, "the end of the master", patience_s)
@@ -339,7 +358,7 @@ class Daemon:
                 text = title(pid)
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if re.fullmatch(r"laned: worker \S+ (primary|standby)", text):  # written to its end
+            if re.fullmatch(r"laned: worker \S+ (primary|standby|extra)", text):  # written to its end
                 worker = Worker(pid, text)
                 found[worker.name] = worker
         return found
@@ -425,6 +444,60 @@ def run(*arguments, program=PROGRAM, stdin="", wrap=(), **options):
     )
     assert not complaints(done.stderr)
     return done
+
+
+class Gate:
+    """
+    Holds up the processes of a laned that is started with `process=gate.process`, in the midst of
+    their work: see shim.c. `close` must be called.
+    """
+
+    def __init__(self, folder):
+        self.folder = Path(tempfile.mkdtemp(dir=folder))
+        self.folder.chmod(0o777)
+        self.possible = SHIM.exists() and not SANITIZED  # a sanitizer wants to be the first library
+        self.process = {
+            "environment": {"LD_PRELOAD": str(SHIM), "LANED_TEST_GATE": str(self.folder)}
+        }
+        self.lock_file = open(self.folder / "lock", "wb")
+        self.opened = []
+
+    def shut(self, worker):
+        """From now on the worker does not get past the call of accept4."""
+        (self.folder / f"at.{worker.pid}").unlink(missing_ok=True)
+        os.mkfifo(self.folder / f"accept.{worker.pid}", 0o666)
+
+    def is_reached(self, worker):
+        """Whether it stands there: it was woken for a client, and has not taken it."""
+        return (self.folder / f"at.{worker.pid}").exists()
+
+    def wait_reached(self, worker):
+        eventually(lambda: self.is_reached(worker), f"{worker} is at the gate")
+
+    def open(self, worker):
+        """Lets a worker that stands there go on, for good."""
+        fifo = self.folder / f"accept.{worker.pid}"
+
+        def somebody_is_there():
+            with contextlib.suppress(OSError):  # ENXIO: nobody reads
+                self.opened.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+                return True
+            return False
+
+        eventually(somebody_is_there, f"{worker} waits for the gate")
+        fifo.unlink()
+
+    def lock(self):
+        """Whoever receives a message that begins with LOCK waits until unlock() or the end."""
+        fcntl.flock(self.lock_file, fcntl.LOCK_EX)
+
+    def unlock(self):
+        fcntl.flock(self.lock_file, fcntl.LOCK_UN)
+
+    def close(self):
+        self.lock_file.close()
+        for fd in self.opened:
+            os.close(fd)
 
 
 class Network:

@@ -126,7 +126,12 @@ def master_bytes(laned):
 
 def test_kills_leave_nothing_behind(start, topology):
     """After 50 kills the master has as many descriptors, mappings and bytes as before."""
-    laned = start(topology=topology, workers=2, log={"level": "error"})
+    laned = start(
+        topology=topology,
+        workers=2,
+        log={"level": "error"},
+        supervision={"restart_limit": 10000},  # as quick as it can
+    )
 
     def round_of_kills():
         workers = laned.workers()

@@ -107,7 +107,7 @@ def test_max_connections_again_and_again(start, one_lane):
 
 def test_no_descriptor_left(start):
     """A worker without a descriptor for more clients lets them wait, says so once, and recovers."""
-    laned = start(workers=1)
+    laned = start(workers=1, supervision={"extra_max": 0})
     worker = laned.workers()["echo/0.0"]
     _, hard = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
@@ -158,7 +158,7 @@ def test_a_full_worker_leaves_clients_to_others(start, shape):
 
 def test_more_descriptors_from_outside(start):
     """When the limit is raised, those who wait are served although nobody has left."""
-    laned = start(workers=1)
+    laned = start(workers=1, supervision={"extra_max": 0})
     worker = laned.workers()["echo/0.0"]
     soft, hard = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))

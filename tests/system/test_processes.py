@@ -167,8 +167,9 @@ def test_idle_without_connections(start, topology):
 
 
 def test_idle_with_connections(start, topology):
-    """With quiet connections nothing wakes up, nor with an idle_timeout and no connection."""
+    """With quiet connections nobody wakes up but to look, every check_interval, at the workers."""
     laned = start(
+        supervision={"check_interval": "10s"},
         groups=[
             {"topology": topology, "workers": 2},
             {"name": "empty", "listen": "127.0.0.1:@1", "workers": 1, "idle_timeout": "1s"},

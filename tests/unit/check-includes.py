@@ -6,10 +6,12 @@ import pathlib
 import re
 import sys
 
-ORDER = ["base", "net", "config", "lane", "topology", "engine", "worker", "master"]
+ORDER = ["base", "net", "config", "lane", "topology", "engine", "worker", "master", "bench"]
 
 # Pairs that must not meet although the order would let them, whoever includes whom between.
-NEVER = {("engine", "topology"), ("master", "engine")}
+NEVER = {("engine", "topology"), ("master", "engine")} | {
+    ("bench", daemon) for daemon in ORDER[2:-1]  # the generator is a client and nothing more
+}
 
 INCLUDE = re.compile(r'^#include "(.*)"$', re.MULTILINE)
 

@@ -2,7 +2,8 @@
 """Compares the schema of the configuration with what is written about it, key by key.
 
 man/laned.conf.5 must have each key in its list with type, unit, default, range and reload; and
-etc/laned.conf must have each key with its default, switched off. Prints TAP. `srcdir` and `builddir`
+etc/laned.conf must have each key with its default, switched off, those of a fault as a comment
+behind `faults`. Prints TAP. `srcdir` and `builddir`
 are the tops of the source and of the build.
 """
 
@@ -12,6 +13,8 @@ import subprocess
 import sys
 
 GROUP = "groups.*."
+FAULT = GROUP + "faults.*."
+PREFIXES = {".Ss Groups": GROUP, ".Ss Faults": FAULT}
 
 
 def read(path):
@@ -21,7 +24,7 @@ def read(path):
 
 def schema():
     """The rows that schema-print prints, as dicts, by path."""
-    names = ("path", "type", "unit", "default", "range", "reload", "since", "help")
+    names = ("path", "type", "unit", "default", "range", "reload", "help")
     program = os.path.join(os.environ["builddir"], "tests/unit/schema-print")
     lines = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True).stdout
     rows = [dict(zip(names, line.split("\t"), strict=True)) for line in lines.splitlines()]
@@ -50,7 +53,9 @@ def manual_keys():
     lines = iter(read("man/laned.conf.5").splitlines())
     for line in lines:
         if line.startswith((".Ss", ".Sh")):
-            prefix = GROUP if line == ".Ss Groups" else ""
+            prefix = PREFIXES.get(line, "")
+        if line == ".Sh SUPERVISION":
+            break
         if not line.startswith(".It Ic "):
             continue
         head = []
@@ -67,6 +72,8 @@ def file_keys():
     keys = {}
     braces = []
     for line in read("etc/laned.conf").splitlines():
+        if match := re.fullmatch(r"\t\t#\t(\w+) = (.*);", line):
+            keys[FAULT + match[1]] = match[2]
         if not re.match(r"#\s*[^ #]", line) or line.startswith("# "):
             continue
         line = line.removeprefix("#").strip()
@@ -108,10 +115,10 @@ def main():
     for path, row in rows.items():
         tap.check(f"the manual page says of {path} what it is", manual.get(path), described(row))
 
-    in_file = [path for path, row in rows.items() if row["type"] != "list of groups"]
+    in_file = [path for path in rows if path != "groups"]
     tap.check("the installed file has the keys in the order of the schema", [*file], in_file)
     for path in in_file:
-        if rows[path]["default"] != "-":
+        if rows[path]["default"] not in ("-", "none"):
             tap.check(f"the installed file has {path} with its default", file.get(path),
                       rows[path]["default"])
     return tap.end()

@@ -6,6 +6,7 @@
 #define LANED_TESTS_CONFIG_FIXTURE_H
 
 #include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -106,6 +107,17 @@ static inline struct settings *fixture_load_good(const char *path)
 	assert_int_equal(loaded.result, 0);
 	free(loaded.findings);
 	return loaded.settings;
+}
+
+/* Loads a text as "x.conf" that is wrong, and compares all that is said of it. */
+static inline void check_findings(const char *text, const char *expected)
+{
+	struct loaded loaded = fixture_load_text(text);
+
+	assert_string_equal(loaded.findings, expected);
+	assert_int_equal(loaded.result, -EBADMSG);
+	assert_null(loaded.settings);
+	fixture_release(&loaded);
 }
 
 /* The settings as config_dump() writes them; the caller's. */

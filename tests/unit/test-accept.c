@@ -46,7 +46,7 @@ static int acceptor_setup(void **state)
 	acceptor =
 		(struct acceptor){.lane = &lane, .worker = 0, .name = "echo/0.0", .capacity = 50};
 	calls = 0;
-	return lane_open(&lane, "echo", 0, &shape, 1);
+	return lane_open(&lane, "echo", 0, &shape, 1, -1);
 }
 
 static int acceptor_teardown(void **state)

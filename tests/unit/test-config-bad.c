@@ -7,17 +7,6 @@
 
 #include "config-fixture.h"
 
-/* Loads a text as "x.conf", and compares all that is said of it. */
-static void check_findings(const char *text, const char *expected)
-{
-	struct loaded loaded = fixture_load_text(text);
-
-	assert_string_equal(loaded.findings, expected);
-	assert_int_equal(loaded.result, -EBADMSG);
-	assert_null(loaded.settings);
-	fixture_release(&loaded);
-}
-
 #define HEAD  "groups = ( { name = \"a\"; listen = \"127.0.0.1:7\";\n"
 #define TAIL  "\n} );\n"
 #define PLACE "x.conf:2: error: "

@@ -120,7 +120,7 @@ static void test_examples_of_the_manual(void **state)
 		}
 	}
 	fclose(page);
-	assert_int_equal(n, 2);
+	assert_int_equal(n, 3);
 	free(path);
 }
 

@@ -30,6 +30,16 @@ static void check_builtin(const struct settings *settings)
 	assert_true(settings->drain_timeout_ns == 30 * NS_PER_S);
 	assert_int_equal(settings->log_target, LOG_TARGET_AUTO);
 	assert_int_equal(settings->log_level, LOG_INFO);
+	assert_true(settings->supervision.rescue_after_ns == 5 * NS_PER_MS);
+	assert_true(settings->supervision.extra_after_ns == 20 * NS_PER_MS);
+	assert_true(settings->supervision.steer_after_ns == NS_PER_S);
+	assert_true(settings->supervision.abort_after_ns == 10 * NS_PER_S);
+	assert_true(settings->supervision.kill_after_ns == 2 * NS_PER_S);
+	assert_true(settings->supervision.check_interval_ns == 250 * NS_PER_MS);
+	assert_int_equal(settings->supervision.extra_max, 4);
+	assert_int_equal(settings->supervision.restart_limit, 10);
+	assert_true(settings->supervision.restart_interval_ns == 60 * NS_PER_S);
+	assert_false(settings->allow_faults);
 	assert_int_equal(settings->n_groups, 1);
 	assert_string_equal(group->name, "echo");
 	assert_int_equal(group->n_listen, 1);
@@ -47,6 +57,7 @@ static void check_builtin(const struct settings *settings)
 	assert_true(group->send_timeout_ns == 60 * NS_PER_S);
 	assert_false(group->echo_tag);
 	assert_int_equal(group->echo_close_after, 0);
+	assert_int_equal(group->n_faults, 0);
 }
 
 /* SYSCONFDIR of the build has no such file, unless laned is installed there. */
@@ -87,6 +98,18 @@ static const char every_key[] = "user = \"root\";\n"
 				"  target = \"journal\";\n"
 				"  level = \"debug\";\n"
 				"};\n"
+				"supervision = {\n"
+				"  rescue_after = \"1ms\";\n"
+				"  extra_after = \"10min\";\n"
+				"  steer_after = \"59min\";\n"
+				"  abort_after = \"1h\";\n"
+				"  kill_after = \"100ms\";\n"
+				"  check_interval = \"10s\";\n"
+				"  extra_max = 64;\n"
+				"  restart_limit = 10000;\n"
+				"  restart_interval = \"1d\";\n"
+				"};\n"
+				"allow_faults = true;\n"
 				"groups = (\n"
 				"  {\n"
 				"    name = \"Echo_1-x\";\n"
@@ -108,8 +131,58 @@ static const char every_key[] = "user = \"root\";\n"
 				"      tag = true;\n"
 				"      close_after = 7;\n"
 				"    };\n"
+				"    faults = (\n"
+				"      {\n"
+				"        kind = \"spin\";\n"
+				"        on = \"accept\";\n"
+				"        probability = 0.333;\n"
+				"        duration = \"1h\";\n"
+				"        seed = 4294967295L;\n"
+				"        lanes = [ 511, 0 ];\n"
+				"        workers = [ 591 ];\n"
+				"        roles = [ \"extra\", \"primary\" ];\n"
+				"      },\n"
+				"      { kind = \"exit\"; }\n"
+				"    );\n"
 				"  }\n"
 				");\n";
+
+static void check_every_key_of_supervision(const struct supervision_settings *supervision)
+{
+	assert_true(supervision->rescue_after_ns == NS_PER_MS);
+	assert_true(supervision->extra_after_ns == 600 * NS_PER_S);
+	assert_true(supervision->steer_after_ns == 59 * 60 * NS_PER_S);
+	assert_true(supervision->abort_after_ns == 3600 * NS_PER_S);
+	assert_true(supervision->kill_after_ns == 100 * NS_PER_MS);
+	assert_true(supervision->check_interval_ns == 10 * NS_PER_S);
+	assert_int_equal(supervision->extra_max, 64);
+	assert_int_equal(supervision->restart_limit, 10000);
+	assert_true(supervision->restart_interval_ns == 86400 * NS_PER_S);
+}
+
+static void check_every_key_of_faults(const struct fault_settings *faults)
+{
+	assert_int_equal(faults[0].kind, FAULT_SPIN);
+	assert_int_equal(faults[0].on, FAULT_ON_ACCEPT);
+	assert_true(faults[0].probability == 0.333);
+	assert_true(faults[0].duration_ns == 3600 * NS_PER_S);
+	assert_int_equal(faults[0].seed, UINT32_MAX);
+	assert_int_equal(faults[0].lanes.n, 2);
+	assert_int_equal(faults[0].lanes.numbers[0], 511);
+	assert_int_equal(faults[0].lanes.numbers[1], 0);
+	assert_int_equal(faults[0].workers.n, 1);
+	assert_int_equal(faults[0].workers.numbers[0], 591);
+	assert_int_equal(faults[0].roles, FAULT_PRIMARY | FAULT_EXTRA);
+
+	assert_int_equal(faults[1].kind, FAULT_EXIT);
+	assert_int_equal(faults[1].on, FAULT_ON_MESSAGE);
+	assert_true(faults[1].probability == 1);
+	assert_true(faults[1].duration_ns == 0);
+	assert_int_equal(faults[1].seed, 1);
+	assert_int_equal(faults[1].lanes.n, 0);
+	assert_int_equal(faults[1].workers.n, 0);
+	assert_int_equal(faults[1].roles, 0);
+}
 
 static void test_every_key(void **state)
 {
@@ -123,6 +196,8 @@ static void test_every_key(void **state)
 	assert_true(settings->drain_timeout_ns == 60 * NS_PER_S);
 	assert_int_equal(settings->log_target, LOG_TARGET_JOURNAL);
 	assert_int_equal(settings->log_level, LOG_DEBUG);
+	check_every_key_of_supervision(&settings->supervision);
+	assert_true(settings->allow_faults);
 	assert_int_equal(settings->n_groups, 1);
 	group = &settings->groups[0];
 	assert_string_equal(group->name, "Echo_1-x");
@@ -142,6 +217,8 @@ static void test_every_key(void **state)
 	assert_true(group->send_timeout_ns == NS_PER_S);
 	assert_true(group->echo_tag);
 	assert_int_equal(group->echo_close_after, 7);
+	assert_int_equal(group->n_faults, 2);
+	check_every_key_of_faults(group->faults);
 	fixture_release(&loaded);
 }
 
@@ -156,51 +233,76 @@ static void test_every_value_knows_its_line(void **state)
 	struct loaded loaded = fixture_load_text(every_key);
 	struct settings *settings = loaded.settings;
 	struct group_settings *group = &settings->groups[0];
-	static const unsigned lines[GROUP_KEYS] = {9,  10, 13, 14, 15, 16, 17, 18,
-						   19, 20, 21, 22, 23, 25, 26};
+	static const unsigned lines[GROUP_KEYS] = {21, 22, 25, 26, 27, 28, 29, 30,
+						   31, 32, 33, 34, 35, 37, 38, 40};
 
 	(void)state;
 	check_origin(&settings->user_origin, 1);
 	check_origin(&settings->drain_timeout_origin, 2);
 	check_origin(&settings->log_target_origin, 4);
 	check_origin(&settings->log_level_origin, 5);
-	check_origin(&settings->groups_origin, 7);
-	check_origin(&group->origin, 8);
+	for (unsigned i = 0; i < SUPERVISION_KEYS; i++)
+		check_origin(&settings->supervision_origins[i], 8 + i);
+	check_origin(&settings->allow_faults_origin, 18);
+	check_origin(&settings->groups_origin, 19);
+	check_origin(&group->origin, 20);
 	for (int i = 0; i < GROUP_KEYS; i++)
 		check_origin(&group->origins[i], lines[i]);
-	check_origin(&group->listen[0].origin, 10);
-	check_origin(&group->listen[1].origin, 11);
+	check_origin(&group->listen[0].origin, 22);
+	check_origin(&group->listen[1].origin, 23);
+	check_origin(&group->faults[0].origin, 41);
+	for (unsigned i = 0; i < FAULT_KEYS; i++)
+		check_origin(&group->faults[0].origins[i], 42 + i);
+	check_origin(&group->faults[1].origin, 51);
+	assert_null(group->faults[1].origins[FAULT_KEY_DURATION].file);
 	fixture_release(&loaded);
 }
 
-/* The table and the list of origins in settings.h are in the same order. */
-static void test_every_key_of_a_group_has_its_own_origin(void **state)
+/* The table and the lists of origins in settings.h are in the same order. */
+static void test_every_key_has_its_own_origin(void **state)
 {
 	const struct schema_key *key = NULL;
+	struct settings settings;
 	struct group_settings group;
-	int n = 0;
+	struct fault_settings fault;
+	int n_supervision = 0, n_group = 0, n_fault = 0;
 
 	(void)state;
+	while ((key = schema_next(SCHEMA_TOP, key))) {
+		if (strncmp(key->path, "supervision.", strlen("supervision.")) == 0)
+			assert_ptr_equal(value_origin(key, &settings),
+					 &settings.supervision_origins[n_supervision++]);
+	}
 	while ((key = schema_next(SCHEMA_GROUP, key)))
-		assert_ptr_equal(value_origin(key, &group), &group.origins[n++]);
-	assert_int_equal(n, GROUP_KEYS);
+		assert_ptr_equal(value_origin(key, &group), &group.origins[n_group++]);
+	while ((key = schema_next(SCHEMA_FAULT, key)))
+		assert_ptr_equal(value_origin(key, &fault), &fault.origins[n_fault++]);
+	assert_int_equal(n_supervision, SUPERVISION_KEYS);
+	assert_int_equal(n_group, GROUP_KEYS);
+	assert_int_equal(n_fault, FAULT_KEYS);
 }
 
 /* value_is() compares with the text of the table. */
 static void test_defaults_are_in_the_form_in_which_they_are_dumped(void **state)
 {
-	struct settings *settings = load_group("");
+	struct settings *settings;
+	struct fault_settings fault = {0};
 
 	(void)state;
+	settings = load_group("");
+	assert_int_equal(value_set_defaults(SCHEMA_FAULT, &fault), 0);
 	for (size_t i = 0; i < schema_n_keys; i++) {
 		const struct schema_key *key = &schema_keys[i];
-		const void *base = settings;
+		const void *bases[] = {
+			[SCHEMA_TOP] = settings,
+			[SCHEMA_GROUP] = &settings->groups[0],
+			[SCHEMA_FAULT] = &fault,
+		};
 		char text[UNITS_TEXT_MAX];
 
-		if (key->scope == SCHEMA_GROUP)
-			base = &settings->groups[0];
 		if (key->default_text)
-			assert_string_equal(value_text(key, base, text), key->default_text);
+			assert_string_equal(value_text(key, bases[key->scope], text),
+					    key->default_text);
 	}
 	settings_free(settings);
 }
@@ -252,6 +354,83 @@ static void test_ways_to_write_numbers(void **state)
 	assert_true(settings->groups[0].buffer_memory_bytes == 131072);
 	assert_true(settings->groups[0].echo_tag);
 	settings_free(settings);
+}
+
+/* A file with one fault that has these keys, too. */
+static struct settings *load_fault(const char *keys)
+{
+	char text[2048];
+
+	snprintf(text, sizeof(text),
+		 "allow_faults = true; groups = ( { " GROUP_HEAD
+		 "faults = ( { kind = \"stop\"; %s } ); } );",
+		 keys);
+	fixture_write_text("x.conf", text);
+	return fixture_load_good("x.conf");
+}
+
+static void test_ways_to_write_faults(void **state)
+{
+	static const struct {
+		const char *text;
+		double probability;
+	} cases[] = {{"0", 0},     {"1", 1},        {"1L", 1},     {"0.0", 0},
+		     {"1.0", 1},   {".5", 0.5},     {"5e-1", 0.5}, {"1.0e-05", 0.00001},
+		     {"1.0E0", 1}, {"+0.25", 0.25}, {"0.1", 0.1}};
+	struct settings *settings;
+	const struct fault_settings *fault;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char keys[64];
+
+		snprintf(keys, sizeof(keys), "probability = %s;", cases[i].text);
+		settings = load_fault(keys);
+		assert_true(settings->groups[0].faults[0].probability == cases[i].probability);
+		settings_free(settings);
+	}
+
+	settings = load_fault("lanes = ( 2, 0x1 ); workers = [ 1L, 0L ]; roles = ( \"standby\" );");
+	fault = &settings->groups[0].faults[0];
+	assert_int_equal(fault->lanes.n, 2);
+	assert_int_equal(fault->lanes.numbers[1], 1);
+	assert_int_equal(fault->workers.n, 2);
+	assert_int_equal(fault->roles, FAULT_STANDBY);
+	settings_free(settings);
+	settings = load_fault("lanes = [ ]; workers = ( ); roles = [ ]; seed = 0;");
+	fault = &settings->groups[0].faults[0];
+	assert_int_equal(fault->lanes.n + fault->workers.n + fault->roles + fault->seed, 0);
+	settings_free(settings);
+}
+
+/* No faults need no permission, and the permission alone does nothing. */
+static void test_no_faults(void **state)
+{
+	(void)state;
+	settings_free(load_group("faults = ( );"));
+	fixture_write_text("x.conf", "allow_faults = true;");
+	settings_free(fixture_load_good("x.conf"));
+}
+
+static void test_steps_of_supervision_that_are_left_out(void **state)
+{
+	static const char *const texts[] = {
+		"steer_after = 0;",
+		"abort_after = \"0\";",
+		"steer_after = 0; abort_after = 0; extra_after = \"10min\"; rescue_after = \"10s\";",
+		"abort_after = 0; check_interval = \"10s\"; steer_after = \"1h\";",
+		"steer_after = 0; abort_after = \"250ms\";",
+		"rescue_after = \"20ms\"; steer_after = \"20ms\"; abort_after = \"1s\";",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char text[256];
+
+		snprintf(text, sizeof(text), "supervision = { %s };", texts[i]);
+		fixture_write_text("x.conf", text);
+		settings_free(fixture_load_good("x.conf"));
+	}
 }
 
 static void test_separators_and_line_ends(void **state)
@@ -378,10 +557,13 @@ int main(void)
 		cmocka_unit_test(test_without_groups),
 		cmocka_unit_test(test_every_key),
 		cmocka_unit_test(test_every_value_knows_its_line),
-		cmocka_unit_test(test_every_key_of_a_group_has_its_own_origin),
+		cmocka_unit_test(test_every_key_has_its_own_origin),
 		cmocka_unit_test(test_defaults_are_in_the_form_in_which_they_are_dumped),
 		cmocka_unit_test(test_ways_to_write_addresses),
 		cmocka_unit_test(test_ways_to_write_numbers),
+		cmocka_unit_test(test_ways_to_write_faults),
+		cmocka_unit_test(test_no_faults),
+		cmocka_unit_test(test_steps_of_supervision_that_are_left_out),
 		cmocka_unit_test(test_separators_and_line_ends),
 		cmocka_unit_test(test_addresses_that_do_not_overlap),
 		cmocka_unit_test(test_origins_in_included_files),

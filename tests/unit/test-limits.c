@@ -27,12 +27,24 @@ static struct group_settings group_of(const char *topology)
 }
 
 static const struct host_limits roomy = {.cpus = 4, .nofile = 1000000, .somaxconn = 4096};
+static unsigned extra_max; /* of the settings that are checked */
+
+static int reset(void **state)
+{
+	(void)state;
+	extra_max = 0;
+	return 0;
+}
 
 /* Checks one group. Returns the text of the findings, to be freed. */
 static char *check(struct group_settings *group, const struct host_limits *host, unsigned errors,
 		   unsigned warnings)
 {
-	const struct settings settings = {.groups = group, .n_groups = 1};
+	const struct settings settings = {
+		.supervision = {.extra_max = extra_max},
+		.groups = group,
+		.n_groups = 1,
+	};
 	struct report report = {0};
 	char *text = NULL;
 	size_t size;
@@ -87,12 +99,26 @@ static void test_lane_shape(void **state)
 {
 	struct group_settings group = group_of("reuseport+standby");
 	struct plan plan = topology_plan(&group, 1);
-	struct lane_shape shape = limits_lane_shape(&group, &plan, 3, 5000);
+	struct lane_shape shape = limits_lane_shape(&group, &plan, 3, 5000, 0);
 
 	(void)state;
 	assert_int_equal(shape.workers, 2);
 	assert_int_equal(shape.conns, 5000);
 	assert_int_equal(shape.blocks, 256);
+	assert_int_equal(shape.max_connections, 2500);
+}
+
+/* Extra workers take nothing away from the others: their blocks come on top. */
+static void test_lane_shape_with_extra_workers(void **state)
+{
+	struct group_settings group = group_of("reuseport+standby");
+	struct plan plan = topology_plan(&group, 1);
+	struct lane_shape shape = limits_lane_shape(&group, &plan, 0, 5000, 64);
+
+	(void)state;
+	assert_int_equal(shape.workers, 2 + 64);
+	assert_int_equal(shape.conns, 5000);
+	assert_int_equal(shape.blocks, 256 + 64);
 	assert_int_equal(shape.max_connections, 2500);
 }
 
@@ -148,6 +174,7 @@ static void test_too_little_buffer_memory(void **state)
 	(void)state;
 	/* 4 lanes of 2 workers with 2 blocks each. */
 	group.buffer_memory_bytes = 16 * POOL_BLOCK_BYTES;
+	extra_max = 64; /* whose blocks are no part of that */
 	free(check(&group, &roomy, 0, 0));
 	group.buffer_memory_bytes--;
 	check_says(&group, &roomy, 1, 0, "at least 1024 KiB", "its default");
@@ -191,22 +218,114 @@ static void test_descriptors_of_the_master(void **state)
 	free(check(&group, &tight, 0, 0)); /* 500 * (2 + 1 + 2) and some */
 	tight.nofile = 2500;
 	check_says(&group, &tight, 1, 0, "the master needs 2532 descriptors", "2500");
+	extra_max = 4;
+	tight.nofile = 6532; /* 500 * 4 * 2 more */
+	free(check(&group, &tight, 0, 0));
+	tight.nofile--;
+	check_says(&group, &tight, 1, 0, "the master needs 6532 descriptors", "6531");
+}
+
+/* A group of 4 lanes of a primary, a standby and `extra_max` extra workers, with one fault. */
+static struct group_settings group_with(struct fault_settings *fault)
+{
+	static const unsigned lines[][2] = {
+		{FAULT_KEY_LANES, 21}, {FAULT_KEY_WORKERS, 22}, {FAULT_KEY_ROLES, 23}};
+	struct group_settings group = group_of("reuseport+standby");
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		fault->origins[lines[i][0]] = (struct origin){.file = "laned.conf",
+							      .line = lines[i][1]};
+	group.faults = fault;
+	group.n_faults = 1;
+	return group;
+}
+
+static void test_faults_that_strike(void **state)
+{
+	unsigned lanes[] = {0, 3};
+	unsigned workers[] = {1, 0, 5};
+	struct fault_settings everywhere = {.kind = FAULT_CRASH};
+	struct fault_settings somewhere = {
+		.lanes = {lanes, 2},
+		.workers = {workers, 3},
+		.roles = FAULT_PRIMARY | FAULT_STANDBY | FAULT_EXTRA,
+	};
+	struct fault_settings extra = {.workers = {workers, 3}, .roles = FAULT_EXTRA};
+	struct group_settings group = group_with(&everywhere);
+
+	(void)state;
+	free(check(&group, &roomy, 0, 0));
+	extra_max = 4;
+	group = group_with(&somewhere);
+	free(check(&group, &roomy, 0, 0));
+	group = group_with(&extra);
+	free(check(&group, &roomy, 0, 0));
+}
+
+static void test_faults_in_lanes_and_workers_that_are_not_there(void **state)
+{
+	unsigned lanes[] = {0, 4, 7};
+	unsigned workers[] = {0, 3};
+	struct fault_settings in_lanes = {.lanes = {lanes, 3}};
+	struct fault_settings of_workers = {.workers = {workers, 2}};
+	struct group_settings group = group_with(&in_lanes);
+
+	(void)state;
+	check_says(&group, &roomy, 0, 1, "laned.conf:21", "in lane 4: lanes of the group: 4");
+	group = group_with(&of_workers);
+	extra_max = 1;
+	check_says(&group, &roomy, 0, 1, "laned.conf:22",
+		   "worker 3: workers of a lane, with all "
+		   "extra ones: 3");
+	extra_max = 2;
+	free(check(&group, &roomy, 0, 0));
+}
+
+static void test_faults_of_roles_that_are_not_there(void **state)
+{
+	unsigned primary[] = {0};
+	struct fault_settings standby = {.roles = FAULT_PRIMARY | FAULT_STANDBY};
+	struct fault_settings extra = {.roles = FAULT_EXTRA};
+	struct fault_settings neither = {.workers = {primary, 1}, .roles = FAULT_STANDBY};
+	struct group_settings group = group_with(&standby);
+
+	(void)state;
+	free(check(&group, &roomy, 0, 0));
+	group.standby = 0;
+	group.origins[GROUP_KEY_STANDBY] = (struct origin){.file = "laned.conf", .line = 9};
+	check_says(&group, &roomy, 0, 1, "laned.conf:23", "standby = 0 asks for none");
+	group.standby = 1;
+	group.topology = (char *)"reuseport";
+	check_says(&group, &roomy, 0, 1, "laned.conf:23", "only topology");
+
+	group = group_with(&extra);
+	check_says(&group, &roomy, 0, 1, "laned.conf:23", "supervision.extra_max = 0");
+	extra_max = 1;
+	free(check(&group, &roomy, 0, 0));
+
+	group = group_with(&neither);
+	check_says(&group, &roomy, 0, 1, "laned.conf:23",
+		   "none of its workers has one of its roles");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_shares_add_up),
-		cmocka_unit_test(test_nofile),
-		cmocka_unit_test(test_lane_shape),
-		cmocka_unit_test(test_nothing_to_say),
-		cmocka_unit_test(test_standby_ignored),
-		cmocka_unit_test(test_backlog_cut),
-		cmocka_unit_test(test_fewer_connections_than_lanes),
-		cmocka_unit_test(test_too_little_buffer_memory),
-		cmocka_unit_test(test_nofile_below_max_connections),
-		cmocka_unit_test(test_hard_limit),
-		cmocka_unit_test(test_descriptors_of_the_master),
+		cmocka_unit_test_setup(test_shares_add_up, reset),
+		cmocka_unit_test_setup(test_nofile, reset),
+		cmocka_unit_test_setup(test_lane_shape, reset),
+		cmocka_unit_test_setup(test_lane_shape_with_extra_workers, reset),
+		cmocka_unit_test_setup(test_nothing_to_say, reset),
+		cmocka_unit_test_setup(test_standby_ignored, reset),
+		cmocka_unit_test_setup(test_backlog_cut, reset),
+		cmocka_unit_test_setup(test_fewer_connections_than_lanes, reset),
+		cmocka_unit_test_setup(test_too_little_buffer_memory, reset),
+		cmocka_unit_test_setup(test_nofile_below_max_connections, reset),
+		cmocka_unit_test_setup(test_hard_limit, reset),
+		cmocka_unit_test_setup(test_descriptors_of_the_master, reset),
+		cmocka_unit_test_setup(test_faults_that_strike, reset),
+		cmocka_unit_test_setup(test_faults_in_lanes_and_workers_that_are_not_there, reset),
+		cmocka_unit_test_setup(test_faults_of_roles_that_are_not_there, reset),
 	};
 
 	return cmocka_run_group_tests_name("limits", tests, NULL, NULL);

@@ -184,6 +184,21 @@ static void test_summary(void **state)
 	}
 }
 
+static void test_places(void **state)
+{
+	struct origin written = {.file = "x.conf", .line = 7};
+	struct origin nowhere = {.file = NULL};
+	char name[REPORT_PLACE_MAX * 2], text[REPORT_PLACE_MAX];
+
+	(void)state;
+	assert_string_equal(report_place(&written, text), "x.conf:7");
+	assert_string_equal(report_place(&nowhere, text), "its default");
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	written.file = name;
+	assert_int_equal(strlen(report_place(&written, text)), REPORT_PLACE_MAX - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +212,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_long_is_cut, begin, end),
 		cmocka_unit_test(test_without_a_stream_it_counts),
 		cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_places),
 	};
 
 	return cmocka_run_group_tests_name("report", tests, NULL, NULL);

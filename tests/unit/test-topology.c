@@ -53,6 +53,19 @@ static void test_primaries_come_first(void **state)
 	assert_string_equal(worker_role_name(WORKER_STANDBY), "standby");
 }
 
+/* Extra workers are none of the plan: their places come behind those that it has. */
+static void test_extra_workers_come_last(void **state)
+{
+	const struct plan plan = {.lanes = 2, .primaries = 2, .standbys = 1};
+	const struct plan alone = {.lanes = 1, .primaries = 1};
+
+	(void)state;
+	assert_int_equal(plan_role(&plan, 3), WORKER_EXTRA);
+	assert_int_equal(plan_role(&plan, 66), WORKER_EXTRA);
+	assert_int_equal(plan_role(&alone, 1), WORKER_EXTRA);
+	assert_string_equal(worker_role_name(WORKER_EXTRA), "extra");
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -68,6 +81,7 @@ int main(void)
 		cmocka_unit_test(test_plans),
 		cmocka_unit_test(test_auto_is_the_cpus),
 		cmocka_unit_test(test_primaries_come_first),
+		cmocka_unit_test(test_extra_workers_come_last),
 		cmocka_unit_test(test_names),
 	};
 

@@ -1,0 +1,87 @@
+/*
+ * Extra workers: added while a lane has nobody free, sent away when it is calm.
+ *
+ * They have places of their own in the lane, which are empty otherwise.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "master/state.h"
+
+#define CALM_NS  (1 * NS_PER_S) /* without need for them: extra workers leave */
+#define RETRY_NS (1 * NS_PER_S) /* when no process can be had */
+
+/* One that was to leave, but still has connections, waits on the listeners again. */
+static bool extra_recall(struct watch *watch)
+{
+	for (unsigned i = 0; i < watch->n_workers; i++) {
+		struct worker *worker = &watch->workers[i];
+
+		if (!worker->ready || !worker->retiring)
+			continue;
+		worker->retiring = false;
+		atomic_store(&worker_line(worker)->retire, 0);
+		worker_call(worker);
+		return true;
+	}
+	return false;
+}
+
+bool extra_start(struct watch *watch, uint64_t now_ns)
+{
+	if (extra_recall(watch))
+		return true;
+	for (unsigned i = 0; i < watch->n_workers; i++) {
+		struct worker *worker = &watch->workers[i];
+
+		if (worker->role != WORKER_EXTRA || worker->pid > 0 || worker->spare_ns > now_ns)
+			continue;
+
+		int r = worker_spawn(worker);
+
+		if (r == 0)
+			return true;
+		worker->spare_ns = now_ns + RETRY_NS;
+		log_error("%s: cannot start a process: %s", worker->name, strerror(-r));
+		return false;
+	}
+	return false;
+}
+
+/* Whether a lane lacks one of its own workers, as long as it does not go on. */
+static bool lane_lacks_worker(const struct watch *watch)
+{
+	uint64_t after_ns = watch->master->settings->supervision.extra_after_ns;
+
+	for (unsigned i = 0; i < watch->n_workers; i++) {
+		const struct worker *worker = &watch->workers[i];
+
+		if (worker->role != WORKER_EXTRA &&
+		    (!worker->ready || worker->pulse.still_ns >= after_ns))
+			return true;
+	}
+	return false;
+}
+
+void extras_retire(struct watch *watch, uint64_t now_ns)
+{
+	if (lane_lacks_worker(watch))
+		watch->helped_ns = now_ns;
+	if (now_ns - watch->helped_ns < CALM_NS)
+		return;
+	for (unsigned i = 0; i < watch->n_workers; i++) {
+		struct worker *worker = &watch->workers[i];
+
+		if (worker->role != WORKER_EXTRA || !worker->ready || worker->retiring)
+			continue;
+		worker->retiring = true;
+		atomic_store(&worker_line(worker)->retire, 1);
+		worker_tell(worker);
+		log_info(
+			"%s (pid %d): no longer needed; it leaves when its %u connections have ended",
+			worker->name, (int)worker->pid,
+			atomic_load(&worker_line(worker)->connections));
+	}
+}
