@@ -3,7 +3,6 @@
  * command line and hands over.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "base/libraries.h"
 #include "base/log.h"
 #include "base/malloc.h"
+#include "base/options.h"
 #include "base/title.h"
 #include "config/config.h"
 #include "engine/engine.h"
@@ -32,12 +32,7 @@ struct command_line {
 };
 
 /* Short letter, long name, argument, what it does: the table that getopt and --help come from. */
-static const struct {
-	char letter;
-	const char *name;
-	const char *argument;
-	const char *help;
-} options[] = {
+static const struct option_row options[] = {
 	{'c', "config", "FILE", "read this configuration (\"-\": standard input)"},
 	{'t', "check", NULL, "check the configuration and exit"},
 	{'q', "quiet", NULL, "with -t: say nothing if it is right"},
@@ -58,14 +53,7 @@ static int write_help(void)
 	       "\n"
 	       "TCP echo daemon (RFC 862) with a choice of worker topologies.\n"
 	       "\n");
-	for (size_t i = 0; i < N_OPTIONS; i++) {
-		char names[40];
-
-		(void)snprintf(names, sizeof(names), "-%c, --%s%s%s", options[i].letter,
-			       options[i].name, options[i].argument ? " " : "",
-			       options[i].argument ? options[i].argument : "");
-		printf("  %-20s  %s\n", names, options[i].help);
-	}
+	options_write_help(options, N_OPTIONS);
 	printf("\nSee laned(8) and laned.conf(5).\n");
 	return EX_OK;
 }
@@ -76,7 +64,8 @@ static int write_build(void)
 	printf("compiler: %s\n", BUILD_COMPILER);
 	printf("configure: %s\n", BUILD_CONFIGURE_ARGS);
 	printf("configuration file: %s\n", SYSCONFDIR "/laned/laned.conf");
-	printf("built with: libconfig %s, libsystemd %s\n", BUILD_LIBCONFIG, BUILD_LIBSYSTEMD);
+	printf("built with: libconfig %s, libsystemd %s, jansson %s\n", BUILD_LIBCONFIG,
+	       BUILD_LIBSYSTEMD, BUILD_JANSSON);
 	printf("running with: %s, glibc %s,", malloc_version(), gnu_get_libc_version());
 	libraries_write(stdout);
 	printf("\n");
@@ -91,24 +80,6 @@ static int usage_error(void)
 {
 	fprintf(stderr, "Try 'laned --help'.\n");
 	return EX_USAGE;
-}
-
-/* Makes getopt's tables from ours. */
-static void options_for_getopt(char letters[static 2 * N_OPTIONS + 1],
-			       struct option longs[static N_OPTIONS + 1])
-{
-	for (size_t i = 0; i < N_OPTIONS; i++) {
-		*letters++ = options[i].letter;
-		if (options[i].argument)
-			*letters++ = ':';
-		longs[i] = (struct option){
-			.name = options[i].name,
-			.has_arg = options[i].argument ? required_argument : no_argument,
-			.val = options[i].letter,
-		};
-	}
-	*letters = '\0';
-	longs[N_OPTIONS] = (struct option){0};
 }
 
 /* Two verbs at once are a mistake, but for -V, of which two are one. */
@@ -127,13 +98,13 @@ static bool choose_verb(struct command_line *line, enum verb verb)
 /* Returns EX_OK or EX_USAGE. */
 static int command_line_parse(int argc, char **argv, struct command_line *ret)
 {
-	char letters[2 * N_OPTIONS + 1];
-	struct option longs[N_OPTIONS + 1];
+	struct getopt_tables tables;
 	bool good = true;
 	int letter;
 
-	options_for_getopt(letters, longs);
-	while (good && (letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+	options_for_getopt(options, N_OPTIONS, &tables);
+	while (good &&
+	       (letter = getopt_long(argc, argv, tables.letters, tables.longs, NULL)) != -1) {
 		switch (letter) {
 		case 'c':
 			ret->config = optarg;

@@ -3,7 +3,6 @@
  * over.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <sysexits.h>
 
 #include "base/fd.h"
+#include "base/options.h"
 #include "base/units.h"
 #include "bench/burst.h"
 #include "bench/figures.h"
@@ -47,12 +47,7 @@ static const struct {
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
 /* Short letter, long name, argument, what it does: the table that getopt and --help come from. */
-static const struct {
-	char letter;
-	const char *name;
-	const char *argument;
-	const char *help;
-} options[] = {
+static const struct option_row options[] = {
 	{'n', "connections", "N", "so many clients (100)"},
 	{'s', "size", "SIZE", "bytes of each client's request (16)"},
 	{'t', "timeout", "TIME", "how long each client waits for all of it (60s)"},
@@ -76,14 +71,7 @@ static int write_help(const struct command_line *line)
 	for (size_t i = 0; i < N_VERBS; i++)
 		printf("  %-22s  %s\n", verbs[i].name, verbs[i].help);
 	printf("\nOptions:\n");
-	for (size_t i = 0; i < N_OPTIONS; i++) {
-		char names[40];
-
-		(void)snprintf(names, sizeof(names), "-%c, --%s%s%s", options[i].letter,
-			       options[i].name, options[i].argument ? " " : "",
-			       options[i].argument ? options[i].argument : "");
-		printf("  %-22s  %s\n", names, options[i].help);
-	}
+	options_write_help(options, N_OPTIONS);
 	printf("\nSee lanebench(1).\n");
 	return EX_OK;
 }
@@ -99,24 +87,6 @@ static int usage_error(void)
 {
 	fprintf(stderr, "Try 'lanebench --help'.\n");
 	return EX_USAGE;
-}
-
-/* Makes getopt's tables from ours. */
-static void options_for_getopt(char letters[static 2 * N_OPTIONS + 1],
-			       struct option longs[static N_OPTIONS + 1])
-{
-	for (size_t i = 0; i < N_OPTIONS; i++) {
-		*letters++ = options[i].letter;
-		if (options[i].argument)
-			*letters++ = ':';
-		longs[i] = (struct option){
-			.name = options[i].name,
-			.has_arg = options[i].argument ? required_argument : no_argument,
-			.val = options[i].letter,
-		};
-	}
-	*letters = '\0';
-	longs[N_OPTIONS] = (struct option){0};
 }
 
 static bool complain(char letter, const char *text, const char *wanted)
@@ -210,13 +180,12 @@ static bool words_take(struct command_line *line, int n, char **words)
 /* Returns EX_OK or EX_USAGE. */
 static int command_line_parse(int argc, char **argv, struct command_line *ret)
 {
-	char letters[2 * N_OPTIONS + 1];
-	struct option longs[N_OPTIONS + 1];
+	struct getopt_tables tables;
 	bool good = true;
 	int letter;
 
-	options_for_getopt(letters, longs);
-	while (good && (letter = getopt_long(argc, argv, letters, longs, NULL)) != -1)
+	options_for_getopt(options, N_OPTIONS, &tables);
+	while (good && (letter = getopt_long(argc, argv, tables.letters, tables.longs, NULL)) != -1)
 		good = option_take(ret, letter, optarg);
 	if (good && !ret->run)
 		good = words_take(ret, argc - optind, argv + optind);

@@ -152,6 +152,20 @@ void host_stalled(struct master *master, uint64_t now_ns, const struct host_evid
 		incident_log(logged, "host");
 }
 
+/* Looks closer at a suspect, and says what it concludes. */
+static enum worker_state worker_judge(struct worker *worker, uint64_t after_ns, uint64_t now_ns)
+{
+	struct evidence evidence;
+	enum worker_state state;
+
+	worker_examine(worker, now_ns, &evidence);
+	evidence.throttled = worker->master->throttled;
+	state = health_judge(&evidence, after_ns, false);
+	if (worker->incident)
+		worker->incident->state = state;
+	return state;
+}
+
 /* --- Steps ------------------------------------------------------------------------------------- */
 
 void lane_helped(struct watch *watch, unsigned extras, uint64_t now_ns)
@@ -165,7 +179,10 @@ void lane_helped(struct watch *watch, unsigned extras, uint64_t now_ns)
 
 		if (!worker->ready || worker->pulse.still_ns < after_ns)
 			continue;
-		worker_suspect(worker, now_ns);
+		if (!worker->incident) {
+			worker_suspect(worker, now_ns);
+			(void)worker_judge(worker, after_ns, now_ns);
+		}
 		worker_step(worker, STEP_EXTRA, now_ns);
 		first = first ? first : worker;
 	}
@@ -283,6 +300,8 @@ static void worker_well(struct worker *worker, uint64_t now_ns)
 {
 	struct pulse *pulse = &worker->pulse;
 
+	if (!worker->incident)
+		pulse->state = STATE_WORKING;
 	if (!worker->ready || !worker->incident)
 		return;
 	if (pulse->well_ns == 0)
@@ -296,7 +315,6 @@ static void worker_well(struct worker *worker, uint64_t now_ns)
 void worker_escalate(struct worker *worker, uint64_t now_ns, bool doubt)
 {
 	struct pulse *pulse = &worker->pulse;
-	struct evidence evidence;
 	enum worker_state state;
 
 	if (!worker_is_suspect(worker)) {
@@ -308,11 +326,7 @@ void worker_escalate(struct worker *worker, uint64_t now_ns, bool doubt)
 		return;
 	}
 	worker_suspect(worker, now_ns);
-	worker_examine(worker, now_ns, &evidence);
-	evidence.throttled = worker->master->throttled;
-	state = health_judge(&evidence, suspect_after_ns(settings_of(worker)), false);
-	if (worker->incident)
-		worker->incident->state = state;
+	state = worker_judge(worker, suspect_after_ns(settings_of(worker)), now_ns);
 	if (state != pulse->state && state != STATE_UNKNOWN) {
 		pulse->state = state;
 		log_step(worker, health_may_end(state) ? "watched" : "left alone");

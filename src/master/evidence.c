@@ -78,6 +78,7 @@ void worker_excuse(struct worker *worker, uint64_t lost_ns)
 
 	/* The look at the busy ones is the later of two times, so one of them is enough. */
 	pulse->moved_ns += lost_ns;
+	worker->started_ns += lost_ns;
 	if (pulse->asked_ns > 0)
 		pulse->asked_ns += lost_ns;
 	if (pulse->aborted_ns > 0)

@@ -85,10 +85,15 @@ static void worker_degrades(struct worker *worker, uint64_t delay_ns)
 	log_error("%s: degraded: %u processes have ended within restart_interval; next try in %u s",
 		  worker->name, worker->master->settings->supervision.restart_limit,
 		  (unsigned)(delay_ns / NS_PER_S));
-	if (worker->master->phase >= MASTER_STOPPING || !nobody_is_left(worker->master))
+}
+
+/* Whoever started laned is told, and clients are not left hanging in queues that nobody serves. */
+static void stop_if_nobody_is_left(struct master *master)
+{
+	if (master->phase >= MASTER_STOPPING || !nobody_is_left(master))
 		return;
 	log_error("no worker of any group can be made to run; stopping");
-	(void)sd_event_exit(worker->master->event, EX_UNAVAILABLE);
+	(void)sd_event_exit(master->event, EX_UNAVAILABLE);
 }
 
 void worker_restart(struct worker *worker)
@@ -104,14 +109,15 @@ void worker_restart(struct worker *worker)
 
 	if (worker->role == WORKER_EXTRA) { /* whoever needs it will start it */
 		worker->spare_ns = now_ns + verdict.delay_ns;
-		return;
-	}
-	if (verdict.degraded)
-		worker_degrades(worker, verdict.delay_ns);
-	if (verdict.delay_ns > 0)
-		restart_later(worker, verdict.delay_ns);
-	else
+	} else if (verdict.delay_ns == 0) {
 		worker_start_anew(worker);
+		return;
+	} else {
+		if (verdict.degraded)
+			worker_degrades(worker, verdict.delay_ns);
+		restart_later(worker, verdict.delay_ns);
+	}
+	stop_if_nobody_is_left(worker->master);
 }
 
 /* "exited with status 71", "killed by signal 9 (Killed)". */
