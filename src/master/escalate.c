@@ -195,12 +195,64 @@ void lane_helped(struct watch *watch, unsigned extras, uint64_t now_ns)
 			    duration_text(watch->late_ns, duration), action);
 }
 
-/* How long nothing has come from a primary. */
-static uint64_t worker_missing_ns(const struct worker *worker, uint64_t now_ns)
+/* Whether a worker has shown progress in the last `after_ns`, or has nothing to do. */
+static bool worker_goes_on(const struct worker *worker, uint64_t after_ns, uint64_t now_ns)
 {
 	if (worker->pid == 0)
-		return now_ns - worker->ended_ns;
-	return worker->ready ? worker->pulse.still_ns : now_ns - worker->started_ns;
+		return now_ns - worker->ended_ns < after_ns;
+	if (!worker->ready)
+		return now_ns - worker->started_ns < after_ns;
+	return worker->pulse.still_ns < after_ns;
+}
+
+/* Whether one of the lane's primaries goes on; `helpers`: or any other worker that serves it. */
+static bool lane_goes_on(const struct watch *watch, bool helpers, uint64_t now_ns)
+{
+	uint64_t after_ns = watch->master->settings->supervision.steer_after_ns;
+
+	for (unsigned i = 0; i < watch->n_workers; i++) {
+		const struct worker *worker = &watch->workers[i];
+
+		if (worker->role == WORKER_PRIMARY
+			    ? worker_goes_on(worker, after_ns, now_ns)
+			    : helpers && worker->ready && !worker->retiring &&
+				      worker->pulse.still_ns < after_ns)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether new clients are better off in the other lanes of the group. A lane that nobody serves
+ * leaves the rotation for any that somebody does; one that its standbys or extra workers serve only
+ * while the others do without theirs, and not when half of the lanes are out already.
+ */
+static bool others_are_better(const struct watch *watch, uint64_t now_ns)
+{
+	const struct group *group = watch->group;
+	bool served = lane_goes_on(watch, true, now_ns);
+	unsigned out = 1, well = 0, in = 0;
+
+	for (unsigned i = 0; i < group->plan.lanes; i++) {
+		const struct watch *other = &group->watches[i];
+
+		if (other == watch)
+			continue;
+		out += other->steered;
+		in += !other->steered;
+		well += !other->steered && lane_goes_on(other, !served, now_ns);
+	}
+	return served ? well == in && out <= group->plan.lanes / 2 : well > 0;
+}
+
+/* Whether a primary of the lane has recovered, or been replaced. */
+static bool lane_is_well(const struct watch *watch)
+{
+	for (unsigned i = 0; i < watch->group->plan.primaries; i++) {
+		if (watch->workers[i].ready && !watch->workers[i].incident)
+			return true;
+	}
+	return false;
 }
 
 static void lane_steer_away(struct watch *watch, uint64_t now_ns)
@@ -218,27 +270,25 @@ static void lane_steer_away(struct watch *watch, uint64_t now_ns)
 		worker_step(&watch->workers[i], STEP_STEERED, now_ns);
 }
 
+static void lane_steer_back(struct watch *watch, uint64_t now_ns)
+{
+	if (!lane_steer(watch, false))
+		return;
+	log_notice("%s: new clients come to it again", watch->lane->name);
+	for (unsigned i = 0; i < watch->n_workers; i++)
+		worker_step(&watch->workers[i], STEP_BACK, now_ns);
+}
+
 void lane_check_rotation(struct watch *watch, uint64_t now_ns)
 {
-	uint64_t after_ns = watch->master->settings->supervision.steer_after_ns;
-	bool missing = true, well = false;
-
-	if (after_ns == 0 || watch->group->plan.lanes == 1)
+	if (watch->master->settings->supervision.steer_after_ns == 0 ||
+	    watch->group->plan.lanes == 1)
 		return;
-	for (unsigned i = 0; i < watch->group->plan.primaries; i++) {
-		struct worker *worker = &watch->workers[i];
-
-		if (worker_missing_ns(worker, now_ns) < after_ns)
-			missing = false;
-		if (worker->ready && !worker->incident)
-			well = true;
-	}
-	if (missing && !watch->steered) {
-		lane_steer_away(watch, now_ns);
-	} else if (well && watch->steered && lane_steer(watch, false)) {
-		log_notice("%s: new clients come to it again", watch->lane->name);
-		for (unsigned i = 0; i < watch->n_workers; i++)
-			worker_step(&watch->workers[i], STEP_BACK, now_ns);
+	if (!watch->steered) {
+		if (!lane_goes_on(watch, false, now_ns) && others_are_better(watch, now_ns))
+			lane_steer_away(watch, now_ns);
+	} else if (lane_is_well(watch) || !others_are_better(watch, now_ns)) {
+		lane_steer_back(watch, now_ns);
 	}
 }
 
