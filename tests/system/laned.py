@@ -489,7 +489,17 @@ class Gate:
 
     def lock(self):
         """Whoever receives a message that begins with LOCK waits until unlock() or the end."""
+        for path in self.folder.glob("at.*"):
+            path.unlink()
         fcntl.flock(self.lock_file, fcntl.LOCK_EX)
+
+    def wait_held(self, laned):
+        """Waits until a worker stands at the gate or the lock, and returns it."""
+
+        def look():
+            return next(filter(self.is_reached, laned.workers().values()), None)
+
+        return eventually(look, "a worker is held up")
 
     def unlock(self):
         fcntl.flock(self.lock_file, fcntl.LOCK_UN)
