@@ -131,11 +131,15 @@ static void describe_end(const siginfo_t *info, char *text, size_t size)
 			       info->si_code == CLD_DUMPED ? ", core dumped" : "");
 }
 
+/* A worker ends by itself, and well, only when it is drained or has retired. */
+static bool ended_as_told(const siginfo_t *info)
+{
+	return info->si_code == CLD_EXITED && info->si_status == 0;
+}
+
 static void log_end(const struct worker *worker, const siginfo_t *info, uint32_t connections)
 {
-	bool told = worker->master->phase == MASTER_STOPPING || worker->retiring;
-	bool expected = worker->master->phase == MASTER_ENDING ||
-			(told && info->si_code == CLD_EXITED && info->si_status == 0);
+	bool expected = worker->master->phase == MASTER_ENDING || ended_as_told(info);
 	bool again = worker->master->phase < MASTER_STOPPING && worker->role != WORKER_EXTRA;
 	char end[96];
 
@@ -183,6 +187,7 @@ int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata
 		return sd_event_exit(master->event, info->si_status);
 	}
 	lane_line_up(worker->watch);
-	worker_restart(worker);
+	if (worker->role != WORKER_EXTRA || !ended_as_told(info))
+		worker_restart(worker);
 	return 0;
 }

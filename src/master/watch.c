@@ -18,7 +18,8 @@
 #include "master/state.h"
 #include "net/listener.h"
 
-#define CALM_NS (100 * NS_PER_MS) /* without a new client: the watch is armed again */
+#define CALM_NS  (100 * NS_PER_MS) /* without a new client: the watch is armed again */
+#define START_NS (1 * NS_PER_S)    /* an extra worker that takes longer is not waited for */
 
 static int queue_readable(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
@@ -157,6 +158,12 @@ static bool worker_is_stuck(const struct worker *worker, uint64_t after_ns)
 	       atomic_load(&worker_line(worker)->paused);
 }
 
+/* Whether an extra worker is starting, as long as one may believe that it will. */
+static bool is_on_its_way(const struct worker *worker, uint64_t now_ns)
+{
+	return worker->pid > 0 && !worker->ready && now_ns - worker->started_ns < START_NS;
+}
+
 /*
  * An extra worker for each that is stuck. Who is merely busy gets no help: it would take the CPU
  * away from those who are.
@@ -170,12 +177,11 @@ static void call_for_extra(struct watch *watch, uint64_t now_ns)
 		struct worker *worker = &watch->workers[i];
 		bool extra = worker->role == WORKER_EXTRA;
 
-		if (extra && worker->pid > 0 && !worker->ready)
-			return; /* help is on its way */
+		if (extra && is_on_its_way(worker, now_ns))
+			return;
 		if (extra && (worker->pid == 0 || worker->retiring))
 			continue;
 		extras += extra;
-		worker_observe(worker, now_ns);
 		stuck += worker_is_stuck(worker, extra_after_ns);
 	}
 	if (stuck == 0)
@@ -232,6 +238,9 @@ void watch_look(struct watch *watch, uint64_t now_ns)
 	const struct supervision_settings *settings = &watch->master->settings->supervision;
 	uint64_t late_ns = queues_look(watch, now_ns);
 
+	/* From the first client on: since when nobody goes on must be known when one is late. */
+	for (unsigned i = 0; watch->depth > 0 && i < watch->n_workers; i++)
+		worker_observe(&watch->workers[i], now_ns);
 	watch->late_ns = 0;
 	watch->full = lane_is_full(watch);
 	if (late_ns >= settings->rescue_after_ns && !watch->full) {
