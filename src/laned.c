@@ -98,7 +98,7 @@ static bool choose_verb(struct command_line *line, enum verb verb)
 /* Returns EX_OK or EX_USAGE. */
 static int command_line_parse(int argc, char **argv, struct command_line *ret)
 {
-	struct getopt_tables tables;
+	struct getopt_tables tables = {0};
 	bool good = true;
 	int letter;
 

@@ -8,7 +8,7 @@ static uint64_t clock_read_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	/* Cannot fail: both clocks exist since Linux 2.6.32, and the pointer is good. */
+	/* Cannot fail: all of these clocks exist since Linux 2.6.39, and the pointer is good. */
 	(void)clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
@@ -26,6 +26,11 @@ uint64_t clock_coarse_ns(void)
 uint32_t clock_coarse_ms(void)
 {
 	return (uint32_t)(clock_coarse_ns() / NS_PER_MS);
+}
+
+uint64_t clock_wall_ns(void)
+{
+	return clock_read_ns(CLOCK_REALTIME);
 }
 
 uint64_t clock_suspended_ns(void)

@@ -17,6 +17,9 @@ uint64_t clock_now_ns(void);
 uint64_t clock_coarse_ns(void);
 uint32_t clock_coarse_ms(void);
 
+/* CLOCK_REALTIME in nanoseconds since 1970. Only to be written, for people to read. */
+uint64_t clock_wall_ns(void);
+
 /*
  * For how long the host has been suspended since it booted (CLOCK_BOOTTIME - CLOCK_MONOTONIC), in
  * nanoseconds. Its growth between two looks is what counts; without a suspend between them they

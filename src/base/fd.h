@@ -19,6 +19,12 @@ void fd_closep(int *fd);
 int fd_close_all_but(int *keep, size_t n_keep);
 
 /*
+ * Raises RLIMIT_NOFILE to the hard limit, as far as that can be done: what is too few shows when it
+ * is needed.
+ */
+void fd_raise_limit(void);
+
+/*
  * Makes sure that 0, 1 and 2 are open (on /dev/null where they were not), so that no socket is ever
  * taken for stderr. Returns 0 or -errno.
  */

@@ -212,14 +212,6 @@ uint64_t host_parse_throttled_ns(const char *cpu_stat)
 	return read_us(line_after(cpu_stat, "throttled_usec "));
 }
 
-uint64_t host_parse_pressure_ns(const char *cpu_pressure)
-{
-	const char *some = line_after(cpu_pressure, "some "), *total;
-
-	total = some ? strstr(some, "total=") : NULL;
-	return read_us(total ? total + strlen("total=") : NULL);
-}
-
 /* Shortens the path of a cgroup to that of the one above it. Returns false at the root. */
 static bool folder_leave(char *folder)
 {
@@ -230,25 +222,20 @@ static bool folder_leave(char *folder)
 	return slash != NULL;
 }
 
-void host_look(struct host_word *ret)
+uint64_t host_throttled_ns(void)
 {
 	char folder[FOLDER_MAX], text[TEXT_MAX];
+	uint64_t sum_ns = UINT64_MAX;
 
-	*ret = (struct host_word){.throttled_ns = UINT64_MAX,
-				  .pressure_ns = UINT64_MAX,
-				  .suspended_ns = clock_suspended_ns()};
 	if (!folder_read("self", folder))
-		return;
-	cgroup_read(folder, "cpu.pressure", text);
-	ret->pressure_ns = host_parse_pressure_ns(text);
+		return sum_ns;
 	do {
 		cgroup_read(folder, "cpu.stat", text);
 
 		uint64_t throttled_ns = host_parse_throttled_ns(text);
 
-		if (throttled_ns == UINT64_MAX)
-			continue;
-		ret->throttled_ns = throttled_ns +
-				    (ret->throttled_ns == UINT64_MAX ? 0 : ret->throttled_ns);
+		if (throttled_ns != UINT64_MAX)
+			sum_ns = (sum_ns == UINT64_MAX ? 0 : sum_ns) + throttled_ns;
 	} while (folder_leave(folder));
+	return sum_ns;
 }

@@ -52,23 +52,14 @@ struct process_text {
 /* What these say, all but `frozen`, which is false. */
 void process_parse(const struct process_text *text, struct process_word *ret);
 
-/* Only the growth of these means anything. */
-struct host_word {
-	/*
-	 * For which the own cgroup and those above it were held back by a CPU quota, added up over
-	 * them and over all CPUs; UINT64_MAX: unknown, or no quota can be set here.
-	 */
-	uint64_t throttled_ns;
-	/* For which some task of the own cgroup waited for a CPU (PSI); UINT64_MAX: unknown. */
-	uint64_t pressure_ns;
-	uint64_t suspended_ns; /* clock_suspended_ns() */
-};
+/*
+ * For how long the own cgroup and those above it were held back by a CPU quota, added up over them
+ * and over all CPUs, in nanoseconds: its growth means something. UINT64_MAX: unknown, or no quota can
+ * be set here.
+ */
+uint64_t host_throttled_ns(void);
 
-/* Reads the kernel's word on what holds up all processes of this one's cgroup alike. */
-void host_look(struct host_word *ret);
-
-/* What the text of cpu.stat and of cpu.pressure of a cgroup says; UINT64_MAX: nothing. */
+/* What the text of cpu.stat of a cgroup says; UINT64_MAX: nothing. */
 uint64_t host_parse_throttled_ns(const char *cpu_stat);
-uint64_t host_parse_pressure_ns(const char *cpu_pressure);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sysexits.h>
 
 #include "base/fd.h"
@@ -180,7 +179,7 @@ static bool words_take(struct command_line *line, int n, char **words)
 /* Returns EX_OK or EX_USAGE. */
 static int command_line_parse(int argc, char **argv, struct command_line *ret)
 {
-	struct getopt_tables tables;
+	struct getopt_tables tables = {0};
 	bool good = true;
 	int letter;
 
@@ -190,17 +189,6 @@ static int command_line_parse(int argc, char **argv, struct command_line *ret)
 	if (good && !ret->run)
 		good = words_take(ret, argc - optind, argv + optind);
 	return good ? EX_OK : usage_error();
-}
-
-/* As many clients as this process may have; if that fails, EMFILE says so. */
-static void limit_raise(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
 }
 
 static int os_error(const char *what, int error)
@@ -247,7 +235,7 @@ static int verb_burst(const struct command_line *line)
 	if (r < 0)
 		return os_error(line->server, -r);
 
-	limit_raise();
+	fd_raise_limit(); /* as many clients as this process may have */
 	r = burst_run(&burst_options, &burst);
 	status = r < 0 ? os_error("cannot make the clients", -r)
 		       : burst_report(line, &burst_options, &burst);

@@ -2,6 +2,15 @@
 
 #include <stdlib.h>
 
+bool numbers_have(const struct numbers_setting *setting, unsigned number)
+{
+	for (size_t i = 0; i < setting->n; i++) {
+		if (setting->numbers[i] == number)
+			return true;
+	}
+	return setting->n == 0;
+}
+
 static void group_fini(struct group_settings *group)
 {
 	for (size_t i = 0; i < group->n_faults; i++) {

@@ -64,6 +64,9 @@ enum fault_key {
 	FAULT_KEYS
 };
 
+/* Whether a number is one of them; all are of an empty one. */
+bool numbers_have(const struct numbers_setting *setting, unsigned number);
+
 /* One entry of a group's `faults`. */
 struct fault_settings {
 	int kind;             /* enum fault_kind */

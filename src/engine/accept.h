@@ -20,14 +20,6 @@ enum accept_outcome {
 	ACCEPT_FAILED,  /* the listener cannot be used; -errno in *ret */
 };
 
-/* Why this worker leaves the queue alone. */
-enum accept_pause {
-	PAUSE_NONE,
-	PAUSE_ROOM, /* the lane is full; look_fd will tell */
-	PAUSE_FULL, /* the process has no descriptor left: until a connection of its own ends */
-	PAUSE_HOST, /* the host refuses: until some time has passed, as after EMFILE, too */
-};
-
 struct acceptor {
 	struct lane *lane;
 	uint32_t worker;

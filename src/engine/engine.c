@@ -83,6 +83,12 @@ int engine_open(struct engine *engine, const struct engine_kind *kind,
 	return kind->open(engine);
 }
 
+/* Where the master can see it. */
+static void engine_say_pause(const struct engine *engine)
+{
+	atomic_store_explicit(&engine->line->pause, engine->acceptor.pause, memory_order_relaxed);
+}
+
 int engine_listen(struct engine *engine)
 {
 	int r = engine->kind->listen(engine);
@@ -91,7 +97,7 @@ int engine_listen(struct engine *engine)
 	engine->listening = r == 0;
 	if (r == 0) {
 		engine->acceptor.pause = PAUSE_NONE;
-		atomic_store_explicit(&engine->line->paused, 0, memory_order_relaxed);
+		engine_say_pause(engine);
 	}
 	return r;
 }
@@ -107,6 +113,7 @@ void engine_retire(struct engine *engine)
 {
 	engine_unlisten(engine);
 	engine->acceptor.pause = PAUSE_NONE; /* nothing brings it back by itself */
+	engine_say_pause(engine);
 }
 
 void engine_leave(struct engine *engine)
@@ -135,7 +142,7 @@ static void engine_listen_again(struct engine *engine)
 		return;
 	engine->kind->unlisten(engine);
 	acceptor_back_off(&engine->acceptor, -r, engine->held, engine->echo.now_ms);
-	atomic_store_explicit(&engine->line->paused, 1, memory_order_relaxed);
+	engine_say_pause(engine);
 }
 
 /* Goes back to the listeners after a pause. */
@@ -162,7 +169,7 @@ static void engine_pause(struct engine *engine)
 	bool listened = engine->listening;
 
 	engine_unlisten(engine);
-	atomic_store_explicit(&engine->line->paused, 1, memory_order_relaxed);
+	engine_say_pause(engine);
 	if (listened && engine->rank != ENGINE_ALONE && engine->acceptor.pause != PAUSE_ROOM)
 		lane_tell(engine->lane);
 }
@@ -312,19 +319,21 @@ void engine_wakes(struct engine *engine)
 /* While clients wait for too long: how long this one has, which was accepted just now. */
 static void engine_measure(struct engine *engine, int fd)
 {
-	uint32_t episode = atomic_load_explicit(&engine->lane->board->late_episode,
-						memory_order_relaxed);
+	const struct scoreboard *board = engine->lane->board;
+	uint32_t lateness = atomic_load_explicit(&board->lateness, memory_order_relaxed);
 	struct worker_line *line = engine->line;
 
-	if (episode == 0)
+	if (lateness % 2 == 0)
 		return;
 
 	uint32_t waited_ms = sockinfo_quiet_ms(fd);
 
-	if (atomic_load_explicit(&line->late_episode, memory_order_relaxed) != episode) {
+	if (waited_ms < atomic_load_explicit(&board->late_after_ms, memory_order_relaxed))
+		return;
+	if (atomic_load_explicit(&line->lateness, memory_order_relaxed) != lateness) {
 		atomic_store_explicit(&line->late_clients, 0, memory_order_relaxed);
 		atomic_store_explicit(&line->late_worst_ms, 0, memory_order_relaxed);
-		atomic_store_explicit(&line->late_episode, episode, memory_order_release);
+		atomic_store_explicit(&line->lateness, lateness, memory_order_release);
 	}
 	if (waited_ms > atomic_load_explicit(&line->late_worst_ms, memory_order_relaxed))
 		atomic_store_explicit(&line->late_worst_ms, waited_ms, memory_order_relaxed);

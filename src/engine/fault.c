@@ -11,18 +11,10 @@
 #include "base/clock.h"
 #include "base/units.h"
 
-static bool is_among(const struct numbers_setting *setting, unsigned number)
-{
-	for (size_t i = 0; i < setting->n; i++) {
-		if (setting->numbers[i] == number)
-			return true;
-	}
-	return setting->n == 0;
-}
-
 static bool is_for(const struct fault_settings *fault, const struct fault_place *place)
 {
-	return is_among(&fault->lanes, place->lane) && is_among(&fault->workers, place->worker) &&
+	return numbers_have(&fault->lanes, place->lane) &&
+	       numbers_have(&fault->workers, place->worker) &&
 	       (fault->roles == 0 || (fault->roles & place->role));
 }
 

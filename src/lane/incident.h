@@ -44,9 +44,10 @@ struct incident {
 	uint64_t since_wall_ns; /* the same by the wall clock, since 1970 */
 	uint64_t duration_ns;   /* until recovery; 0: it goes on */
 
-	char wchan[64];  /* kernel function that it slept in; "": unknown */
-	char call[24];   /* system call that it was in; "": unknown */
-	uint64_t cpu_ns; /* used from the first look at it to the last */
+	char wchan[64];       /* kernel function that it slept in; "": unknown */
+	char call[24];        /* system call that it was in; "": unknown */
+	uint64_t cpu_ns;      /* used from the first look at it to the last */
+	uint64_t cpu_wait_ns; /* for which it was ready to run and was not let, likewise */
 	struct incident_connection connection;
 
 	uint32_t clients;  /* that had to wait, in the lane's queue */

@@ -150,6 +150,15 @@ uint64_t lane_accepted(const struct lane *lane, size_t listener)
 	return sum;
 }
 
+uint64_t lane_accepted_by(const struct lane *lane, uint32_t worker)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < lane->n_listeners; i++)
+		sum += atomic_load_explicit(accepts_of(lane, worker, i), memory_order_relaxed);
+	return sum;
+}
+
 uint32_t lane_connections(const struct lane *lane)
 {
 	uint32_t sum = 0; /* never too low: each worker adds its own before it adds up */
@@ -216,7 +225,7 @@ void lane_bury(struct lane *lane, struct pool_owner dead)
 	pool_sweep(&lane->pool, dead);
 	atomic_store(&line->phase, WORKER_GONE);
 	atomic_store(&line->connections, 0);
-	atomic_store(&line->paused, 0);
+	atomic_store(&line->pause, PAUSE_NONE);
 	atomic_store(&line->busy_since_ns, 0);
 	atomic_store(&line->fd_in_hand, 0);
 

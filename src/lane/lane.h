@@ -60,6 +60,9 @@ void lane_count_accept(struct lane *lane, uint32_t worker, size_t listener);
 /* Clients that all workers together have accepted from a listener. */
 uint64_t lane_accepted(const struct lane *lane, size_t listener);
 
+/* Clients that a worker has accepted from all listeners together. */
+uint64_t lane_accepted_by(const struct lane *lane, uint32_t worker);
+
 /* Connections of all workers. */
 uint32_t lane_connections(const struct lane *lane);
 

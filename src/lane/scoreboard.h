@@ -21,23 +21,28 @@ enum worker_phase {
 	WORKER_LEFT, /* draining: it has emptied the queue and no longer waits on it */
 };
 
+/* Why a worker leaves the queue alone. */
+enum accept_pause {
+	PAUSE_NONE,
+	PAUSE_ROOM, /* the lane is full; look_fd will tell */
+	PAUSE_FULL, /* the process has no descriptor left: until a connection of its own ends */
+	PAUSE_HOST, /* the host refuses: until some time has passed, as after EMFILE, too */
+};
+
 struct worker_line {
 	/* Written by the process in the place; by the master when there is none. */
 	alignas(64) _Atomic uint32_t phase; /* enum worker_phase */
 	_Atomic uint32_t connections; /* that it holds, one that it is about to accept included */
 	_Atomic uint32_t answered;    /* the last `asked` that it has obeyed */
-	_Atomic uint32_t paused;      /* 1: it leaves the queue alone, as it can take nobody */
+	_Atomic uint32_t pause;       /* enum accept_pause */
 
-	/*
-	 * The heartbeat. Stores of a busy worker come in the order in which they are written here,
-	 * so `beats` that move, or a new `busy_since_ns`, are progress.
-	 */
+	/* Its heartbeat: beats that move are progress. No order between these is relied on. */
 	alignas(64) _Atomic uint64_t beats; /* events that it has begun to deal with */
 	_Atomic uint64_t busy_since_ns;     /* clock_coarse_ns(); 0: waits for events */
 	_Atomic uint32_t fd_in_hand;        /* that it works on; 0: none */
-	_Atomic uint32_t late_episode;      /* of the two below */
-	_Atomic uint32_t late_clients;      /* that it accepted in that episode, */
-	_Atomic uint32_t late_worst_ms;     /* and how long one of them had waited at most */
+	_Atomic uint32_t lateness;          /* of which the next two are */
+	_Atomic uint32_t late_clients;      /* that it accepted and that had waited for too long */
+	_Atomic uint32_t late_worst_ms;     /* how long one of them had waited at most */
 	_Atomic uint64_t messages;          /* counters */
 	_Atomic uint64_t bytes_in;
 	_Atomic uint64_t bytes_out;
@@ -63,8 +68,9 @@ struct scoreboard {
 	/* Written by the master. */
 	alignas(64) _Atomic uint32_t watched; /* 1: it looks at the workers from time to time; 0:
 						 whoever accepts a client wakes it */
-	_Atomic uint32_t late_episode;        /* clients wait for too long: measure how long those
-						 have waited that are accepted; 0: nobody does */
+	_Atomic uint32_t lateness;      /* counts the times in which clients wait for too long; odd:
+					 they do, so measure it. */
+	_Atomic uint32_t late_after_ms; /* what is too long; at least 1 */
 
 	/* The latest ones, a ring; the master's alone. */
 	struct incident incidents[SCOREBOARD_INCIDENTS];

@@ -5,14 +5,9 @@
  * Whoever waits in the queue is helped before that, in watch.c: what comes here is for the sake of
  * those whom the worker holds, and of those who have not come yet.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/pidfd.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "master/state.h"
@@ -20,11 +15,9 @@
 #define SUSPECT_NS   (1 * NS_PER_S) /* without progress: at the latest now one looks closer */
 #define WELL_NS      (1 * NS_PER_S) /* with progress: its incident is over */
 #define ABORT_EVERY  (60 * NS_PER_S)
-#define DURATION_MAX 32
+#define JUDGED_LOOKS 2 /* in a row, before anybody is ended: the first one knows no CPU time */
 
-/* What each incident is logged with; laned(8) has it. */
-#define INCIDENT_MESSAGE_ID "3c1f0f2f6d0b4b6c9a1be4b0f7a5d2e8"
-
+static struct log_limit rotation_lines;
 static struct log_limit step_lines; /* of all workers together: they may all be in trouble */
 
 static const struct supervision_settings *settings_of(const struct worker *worker)
@@ -44,19 +37,9 @@ static uint64_t suspect_after_ns(const struct supervision_settings *settings)
 	return after_ns;
 }
 
-bool worker_is_suspect(const struct worker *worker)
+static bool worker_is_suspect(const struct worker *worker)
 {
-	return worker->pulse.still_ns >= suspect_after_ns(settings_of(worker));
-}
-
-/* "22 ms", "2.4 s" */
-static const char *duration_text(uint64_t ns, char text[static DURATION_MAX])
-{
-	if (ns < NS_PER_S)
-		(void)snprintf(text, DURATION_MAX, "%u ms", (unsigned)(ns / NS_PER_MS));
-	else
-		(void)snprintf(text, DURATION_MAX, "%.1f s", (double)ns / (double)NS_PER_S);
-	return text;
+	return worker->heartbeat.still_ns >= suspect_after_ns(settings_of(worker));
 }
 
 /* One line for each step: who, what is known, what is done. */
@@ -68,131 +51,133 @@ static void log_step(const struct worker *worker, const char *action)
 
 	log_limited(&step_lines, LOG_WARNING, "%s (pid %d): %s for %s%s%s, %u waiting; %s",
 		    worker->name, (int)worker->pid,
-		    worker->pulse.state == STATE_WORKING ? "no progress"
-							 : worker_state_name(worker->pulse.state),
-		    duration_text(worker->pulse.still_ns, duration), *wchan ? " in " : "", wchan,
-		    worker->watch->depth, action);
+		    worker->heartbeat.state == STATE_WORKING
+			    ? "no progress"
+			    : worker_state_name(worker->heartbeat.state),
+		    duration_text(worker->heartbeat.still_ns, duration), *wchan ? " in " : "",
+		    wchan, worker->watch->depth, action);
 }
 
-/* --- Incidents --------------------------------------------------------------------------------- */
-
-static void worker_suspect(struct worker *worker, uint64_t now_ns)
-{
-	struct incident *incident;
-	uint64_t called_ns = worker->watch->called_ns;
-
-	worker->pulse.well_ns = 0;
-	if (worker->incident)
-		return;
-	incident = incident_begin(worker->lane->board, ++worker->master->last_incident,
-				  now_ns - worker->pulse.still_ns);
-	worker->incident = incident;
-	if (!incident)
-		return;
-	incident->worker = worker->number;
-	incident->role = worker->role;
-	incident->generation = worker->generation;
-	incident->pid = worker->pid;
-	incident->state = STATE_UNKNOWN;
-	if (called_ns > 0)
-		incident_add_step(incident, STEP_CALLED, called_ns);
-}
-
-static void incident_log(const struct incident *incident, const char *name)
-{
-	_cleanup_(freep) char *json = incident_json(incident, name);
-
-	if (json)
-		log_event(LOG_NOTICE, INCIDENT_MESSAGE_ID, name, "%s: incident %s", name, json);
-	else
-		log_error("%s: an incident cannot be logged: %s", name, strerror(ENOMEM));
-}
-
-void worker_incident_ends(struct worker *worker, enum incident_end end, uint64_t now_ns)
-{
-	struct incident *incident = worker->incident;
-
-	if (!incident)
-		return;
-	worker->incident = NULL;
-	incident_add_waits(incident, worker->lane);
-	incident_finish(incident, end, now_ns);
-	incident_log(incident, worker->name);
-}
-
-static void worker_step(struct worker *worker, enum incident_step_kind kind, uint64_t now_ns)
-{
-	if (worker->incident)
-		incident_add_step(worker->incident, kind, now_ns);
-}
-
-void host_stalled(struct master *master, uint64_t now_ns, const struct host_evidence *evidence)
-{
-	bool suspended = evidence->suspended_ns > evidence->late_ns;
-	uint64_t lost_ns = suspended ? evidence->suspended_ns : evidence->late_ns;
-	const struct incident *logged = NULL;
-	char duration[DURATION_MAX];
-
-	log_warning("the %s for %s: nobody is judged by that time",
-		    suspended ? "host was suspended" : "master was not run",
-		    duration_text(lost_ns, duration));
-	master->last_incident++;
-	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
-		struct incident *incident = incident_begin(watch->lane->board,
-							   master->last_incident, now_ns - lost_ns);
-
-		if (!incident)
-			continue;
-		incident->worker = INCIDENT_HOST;
-		incident->state = STATE_SUSPENDED;
-		incident_finish(incident, INCIDENT_RECOVERED, now_ns);
-		logged = incident;
-	}
-	if (logged)
-		incident_log(logged, "host");
-}
-
-/* Looks closer at a suspect, and says what it concludes. */
-static enum worker_state worker_judge(struct worker *worker, uint64_t after_ns, uint64_t now_ns)
+/* Asks the kernel about a worker, and says what is to be concluded. */
+static enum worker_state worker_conclude(struct worker *worker, uint64_t after_ns, uint64_t now_ns)
 {
 	struct evidence evidence;
 	enum worker_state state;
 
 	worker_examine(worker, now_ns, &evidence);
 	evidence.throttled = worker->master->throttled;
-	state = health_judge(&evidence, after_ns, false);
+	state = health_judge(&evidence, after_ns, worker->master->stalled);
 	if (worker->incident)
 		worker->incident->state = state;
 	return state;
 }
 
+/* Whether another process has the place than when the incident began. */
+static bool worker_is_replaced(const struct worker *worker)
+{
+	return worker->incident && worker->generation != worker->incident->generation;
+}
+
+/*
+ * It goes on, or there is nobody to go on. A successor is well at once; but what clients have waited
+ * is known only when nobody waits for too long any more.
+ */
+static void worker_well(struct worker *worker, uint64_t now_ns)
+{
+	struct heartbeat *heartbeat = &worker->heartbeat;
+
+	heartbeat->aborted_ns = 0;
+	if (!worker->incident)
+		heartbeat->state = STATE_WORKING;
+	if (!worker->ready || !worker->incident)
+		return;
+	if (heartbeat->well_ns == 0)
+		heartbeat->well_ns = now_ns;
+	heartbeat->recovered = now_ns - heartbeat->well_ns >= WELL_NS ||
+			       (worker_is_replaced(worker) && !lane_is_late(worker->watch));
+}
+
+void worker_settle(struct worker *worker)
+{
+	struct heartbeat *heartbeat = &worker->heartbeat;
+
+	if (!heartbeat->recovered)
+		return;
+	heartbeat->recovered = false;
+	heartbeat->state = STATE_WORKING;
+	worker_incident_ends(worker,
+			     worker_is_replaced(worker) ? INCIDENT_REPLACED : INCIDENT_RECOVERED,
+			     heartbeat->well_ns);
+}
+
+void worker_judge(struct worker *worker, uint64_t now_ns)
+{
+	struct heartbeat *heartbeat = &worker->heartbeat;
+	enum worker_state state;
+
+	if (!worker_is_suspect(worker)) {
+		heartbeat->judged = 0;
+		heartbeat->recovered = false;
+		/* Short of that, still for long enough to have called for help is not well. */
+		if (heartbeat->still_ns < settings_of(worker)->extra_after_ns)
+			worker_well(worker, now_ns);
+		else
+			heartbeat->well_ns = 0;
+		return;
+	}
+	heartbeat->judged++;
+	worker_incident_begins(worker, now_ns);
+	if (heartbeat->aborted_ns > 0) /* judged; what is seen of its end says no more */
+		return;
+	state = worker_conclude(worker, suspect_after_ns(settings_of(worker)), now_ns);
+	if (state != heartbeat->state && state != STATE_UNKNOWN) {
+		heartbeat->state = state;
+		log_step(worker, health_may_end(state) ? "watched" : "left alone");
+	}
+	heartbeat->state = state;
+}
+
 /* --- Steps ------------------------------------------------------------------------------------- */
 
-void lane_helped(struct watch *watch, unsigned extras, uint64_t now_ns)
+/*
+ * An incident of each worker of the lane that does not go on; and of all that seem to, if none of
+ * them takes anybody. Returns one of the first, NULL: there is none.
+ */
+static const struct worker *lane_suspects(struct watch *watch, uint64_t now_ns)
 {
 	uint64_t after_ns = watch->master->settings->supervision.extra_after_ns;
+	bool barren = now_ns - watch->taken_ns >= after_ns;
 	const struct worker *first = NULL;
-	char action[DURATION_MAX], duration[DURATION_MAX];
 
 	for (unsigned i = 0; i < watch->n_workers; i++) {
 		struct worker *worker = &watch->workers[i];
+		bool still = worker->heartbeat.still_ns >= after_ns;
 
-		if (!worker->ready || worker->pulse.still_ns < after_ns)
+		if (!worker->ready || (!still && !barren))
 			continue;
 		if (!worker->incident) {
-			worker_suspect(worker, now_ns);
-			(void)worker_judge(worker, after_ns, now_ns);
+			worker_incident_begins(worker, now_ns);
+			(void)worker_conclude(worker, after_ns, now_ns);
 		}
-		worker_step(worker, STEP_EXTRA, now_ns);
-		first = first ? first : worker;
+		worker_add_step(worker, STEP_EXTRA, now_ns);
+		if (still && !first)
+			first = worker;
 	}
+	return first;
+}
+
+void lane_helped(struct watch *watch, unsigned extras, uint64_t now_ns)
+{
+	const struct worker *first = lane_suspects(watch, now_ns);
+	char action[DURATION_MAX], duration[DURATION_MAX];
+
 	(void)snprintf(action, sizeof(action), "%u extra worker%s", extras, extras > 1 ? "s" : "");
 	if (first)
 		log_step(first, action);
 	else
-		log_limited(&step_lines, LOG_WARNING, "%s: nobody is free, %u waiting for %s; %s",
-			    watch->lane->name, watch->depth,
-			    duration_text(watch->late_ns, duration), action);
+		log_limited(&step_lines, LOG_WARNING,
+			    "%s: nobody takes clients, %u waiting for %s; %s", watch->lane->name,
+			    watch->depth, duration_text(watch->wait_ns, duration), action);
 }
 
 /* Whether a worker has shown progress in the last `after_ns`, or has nothing to do. */
@@ -202,7 +187,7 @@ static bool worker_goes_on(const struct worker *worker, uint64_t after_ns, uint6
 		return now_ns - worker->ended_ns < after_ns;
 	if (!worker->ready)
 		return now_ns - worker->started_ns < after_ns;
-	return worker->pulse.still_ns < after_ns;
+	return worker->heartbeat.still_ns < after_ns;
 }
 
 /* Whether one of the lane's primaries goes on; `helpers`: or any other worker that serves it. */
@@ -216,7 +201,7 @@ static bool lane_goes_on(const struct watch *watch, bool helpers, uint64_t now_n
 		if (worker->role == WORKER_PRIMARY
 			    ? worker_goes_on(worker, after_ns, now_ns)
 			    : helpers && worker->ready && !worker->retiring &&
-				      worker->pulse.still_ns < after_ns)
+				      worker->heartbeat.still_ns < after_ns)
 			return true;
 	}
 	return false;
@@ -249,7 +234,13 @@ static bool others_are_better(const struct watch *watch, uint64_t now_ns)
 static bool lane_is_well(const struct watch *watch)
 {
 	for (unsigned i = 0; i < watch->group->plan.primaries; i++) {
-		if (watch->workers[i].ready && !watch->workers[i].incident)
+		const struct worker *worker = &watch->workers[i];
+
+		bool well = !worker->incident || worker->heartbeat.recovered ||
+			    worker_is_replaced(worker);
+
+		if (worker->ready && well &&
+		    worker->heartbeat.still_ns < settings_of(worker)->steer_after_ns)
 			return true;
 	}
 	return false;
@@ -257,26 +248,29 @@ static bool lane_is_well(const struct watch *watch)
 
 static void lane_steer_away(struct watch *watch, uint64_t now_ns)
 {
-	struct worker *primary = &watch->workers[0];
+	const struct worker *primary = &watch->workers[0];
+	char duration[DURATION_MAX];
 
 	if (!lane_steer(watch, true))
 		return;
+	lane_add_step(watch, STEP_STEERED, now_ns);
 	if (primary->pid > 0)
-		log_step(primary, "new clients go to the other lanes");
+		log_limited(&rotation_lines, LOG_WARNING,
+			    "%s (pid %d): no progress for %s; new clients go to the other lanes",
+			    primary->name, (int)primary->pid,
+			    duration_text(primary->heartbeat.still_ns, duration));
 	else
-		log_limited(&step_lines, LOG_WARNING,
+		log_limited(&rotation_lines, LOG_WARNING,
 			    "%s: no process; new clients go to the other lanes", primary->name);
-	for (unsigned i = 0; i < watch->n_workers; i++)
-		worker_step(&watch->workers[i], STEP_STEERED, now_ns);
 }
 
 static void lane_steer_back(struct watch *watch, uint64_t now_ns)
 {
 	if (!lane_steer(watch, false))
 		return;
-	log_notice("%s: new clients come to it again", watch->lane->name);
-	for (unsigned i = 0; i < watch->n_workers; i++)
-		worker_step(&watch->workers[i], STEP_BACK, now_ns);
+	lane_add_step(watch, STEP_BACK, now_ns);
+	log_limited(&rotation_lines, LOG_NOTICE, "%s: new clients come to it again",
+		    watch->lane->name);
 }
 
 void lane_check_rotation(struct watch *watch, uint64_t now_ns)
@@ -306,81 +300,36 @@ static bool group_may_abort(struct group *group, uint64_t now_ns)
 	return recent < (running > 1 ? running / 2 : 1);
 }
 
-static void worker_send(struct worker *worker, int signal_number)
-{
-	/* ESRCH: it has ended, which the event loop is about to see. */
-	if (pidfd_send_signal(worker->pidfd, signal_number, NULL, 0) < 0 && errno != ESRCH)
-		log_error("%s (pid %d): cannot be ended: %s", worker->name, (int)worker->pid,
-			  strerror(errno));
-}
-
 static void worker_abort(struct worker *worker, uint64_t now_ns)
 {
 	struct group *group = worker->group;
 
-	worker->pulse.aborted_ns = now_ns;
+	worker->heartbeat.aborted_ns = now_ns;
 	group->aborts_ns[group->next_abort] = now_ns;
 	group->next_abort = (group->next_abort + 1) % group->n_workers;
-	worker_step(worker, STEP_ABORTED, now_ns);
+	worker_add_step(worker, STEP_ABORTED, now_ns);
 	log_step(worker, "SIGABRT");
-	worker_send(worker, SIGABRT);
-}
-
-/* Ends a worker when that is due. */
-static void worker_end_if_due(struct worker *worker, uint64_t now_ns, bool doubt)
-{
-	const struct supervision_settings *settings = settings_of(worker);
-	const struct pulse *pulse = &worker->pulse;
-
-	if (pulse->aborted_ns > 0) {
-		if (now_ns - pulse->aborted_ns < settings->kill_after_ns)
-			return;
-		worker_step(worker, STEP_KILLED, now_ns);
-		log_step(worker, "SIGKILL");
-		worker_send(worker, SIGKILL);
-	} else if (settings->abort_after_ns > 0 && pulse->still_ns >= settings->abort_after_ns &&
-		   health_may_end(pulse->state) && !doubt &&
-		   group_may_abort(worker->group, now_ns)) {
-		worker_abort(worker, now_ns);
-	}
-}
-
-/* It goes on, or there is nobody to go on. */
-static void worker_well(struct worker *worker, uint64_t now_ns)
-{
-	struct pulse *pulse = &worker->pulse;
-
-	if (!worker->incident)
-		pulse->state = STATE_WORKING;
-	if (!worker->ready || !worker->incident)
-		return;
-	if (pulse->well_ns == 0)
-		pulse->well_ns = now_ns;
-	if (now_ns - pulse->well_ns < WELL_NS)
-		return;
-	pulse->state = STATE_WORKING;
-	worker_incident_ends(worker, INCIDENT_RECOVERED, pulse->well_ns);
+	worker_kill(worker, SIGABRT);
 }
 
 void worker_escalate(struct worker *worker, uint64_t now_ns, bool doubt)
 {
-	struct pulse *pulse = &worker->pulse;
-	enum worker_state state;
+	const struct supervision_settings *settings = settings_of(worker);
+	struct heartbeat *heartbeat = &worker->heartbeat;
 
-	if (!worker_is_suspect(worker)) {
-		/* Short of that, still for long enough to have called for help is not well. */
-		if (pulse->still_ns < settings_of(worker)->extra_after_ns)
-			worker_well(worker, now_ns);
-		else
-			pulse->well_ns = 0;
+	if (worker->pid == 0 || heartbeat->killed)
 		return;
+	if (heartbeat->aborted_ns > 0) {
+		if (now_ns - heartbeat->aborted_ns < settings->kill_after_ns)
+			return;
+		heartbeat->killed = true;
+		worker_add_step(worker, STEP_KILLED, now_ns);
+		log_step(worker, "SIGKILL");
+		worker_kill(worker, SIGKILL);
+	} else if (settings->abort_after_ns > 0 &&
+		   heartbeat->still_ns >= settings->abort_after_ns &&
+		   heartbeat->judged >= JUDGED_LOOKS && health_may_end(heartbeat->state) &&
+		   !doubt && group_may_abort(worker->group, now_ns)) {
+		worker_abort(worker, now_ns);
 	}
-	worker_suspect(worker, now_ns);
-	state = worker_judge(worker, suspect_after_ns(settings_of(worker)), now_ns);
-	if (state != pulse->state && state != STATE_UNKNOWN) {
-		pulse->state = state;
-		log_step(worker, health_may_end(state) ? "watched" : "left alone");
-	}
-	pulse->state = state;
-	worker_end_if_due(worker, now_ns, doubt);
 }

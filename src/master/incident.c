@@ -13,14 +13,6 @@
 
 #define SAMPLE_EVERY_MS 5U
 
-static uint64_t wall_now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 static bool goes_on(const struct incident *incident)
 {
 	return incident->number > 0 && incident->end == INCIDENT_GOES_ON;
@@ -40,7 +32,7 @@ struct incident *incident_begin(struct scoreboard *board, uint64_t number, uint6
 		*oldest = (struct incident){
 			.number = number,
 			.since_ns = since_ns,
-			.since_wall_ns = wall_now_ns() - (clock_now_ns() - since_ns),
+			.since_wall_ns = clock_wall_ns() - (clock_now_ns() - since_ns),
 			.sample_every_ms = SAMPLE_EVERY_MS,
 		};
 	return oldest;
@@ -79,12 +71,14 @@ void incident_add_sample(struct incident *incident, uint32_t depth, uint64_t now
 
 void incident_add_waits(struct incident *incident, const struct lane *lane)
 {
-	uint32_t episode = atomic_load(&lane->board->late_episode);
+	uint32_t lateness = atomic_load(&lane->board->lateness);
 
+	if (lateness % 2 == 0)
+		return;
 	for (uint32_t i = 0; i < lane->shape.workers; i++) {
 		const struct worker_line *line = lane_worker(lane, i);
 
-		if (atomic_load(&line->late_episode) != episode)
+		if (atomic_load(&line->lateness) != lateness)
 			continue;
 
 		uint32_t worst_ms = atomic_load(&line->late_worst_ms);
@@ -123,7 +117,7 @@ static const char *step_name(uint32_t kind)
 {
 	switch ((enum incident_step_kind)kind) {
 	case STEP_CALLED:
-		return "standby";
+		return "call";
 	case STEP_EXTRA:
 		return "extra";
 	case STEP_STEERED:
@@ -225,12 +219,13 @@ char *incident_json(const struct incident *incident, const char *name)
 	json_t *object = json_pack("{s:I}", "incident", (json_int_t)incident->number);
 	json_t *worker = json_worker(incident, name);
 	json_t *rest = json_pack(
-		"{s:s, s:o, s:I, s:s, s:o, s:o, s:I, s:o, s:I, s:I, s:o, s:o}", "state",
+		"{s:s, s:o, s:I, s:s, s:o, s:o, s:I, s:I, s:o, s:I, s:I, s:o, s:o}", "state",
 		worker_state_name((enum worker_state)incident->state), "since",
 		json_time(incident->since_wall_ns), "duration_ms",
 		(json_int_t)(incident->duration_ns / NS_PER_MS), "end", end_name(incident->end),
 		"wchan", json_text(incident->wchan), "syscall", json_text(incident->call), "cpu_ms",
-		(json_int_t)(incident->cpu_ns / NS_PER_MS), "connection",
+		(json_int_t)(incident->cpu_ns / NS_PER_MS), "cpu_wait_ms",
+		(json_int_t)(incident->cpu_wait_ns / NS_PER_MS), "connection",
 		json_connection(&incident->connection), "clients_waited",
 		(json_int_t)incident->clients, "worst_wait_ms", (json_int_t)incident->worst_ms,
 		"steps", json_steps(incident), "queue", json_samples(incident));

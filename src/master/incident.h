@@ -42,7 +42,7 @@ void incident_add_step(struct incident *incident, enum incident_step_kind kind, 
 /* Adds the length of the queue; of many samples evenly distributed ones are kept. */
 void incident_add_sample(struct incident *incident, uint32_t depth, uint64_t now_ns);
 
-/* Adds what clients of the lane had to wait in the episode of lateness that goes on. */
+/* Adds what clients of the lane had to wait in the time of lateness that goes on, if one does. */
 void incident_add_waits(struct incident *incident, const struct lane *lane);
 
 /* The connection that the worker has in its hands, from its record. `now_ms`: clock_coarse_ms(). */

@@ -162,15 +162,6 @@ static const unsigned *first_beyond(const struct numbers_setting *setting, unsig
 	return NULL;
 }
 
-static bool has_number(const struct numbers_setting *setting, unsigned number)
-{
-	for (size_t i = 0; i < setting->n; i++) {
-		if (setting->numbers[i] == number)
-			return true;
-	}
-	return setting->n == 0;
-}
-
 /* The roles of the workers that a fault's `workers` are; bits of enum fault_role. */
 static unsigned roles_of_workers(const struct fault_settings *fault, const struct plan *plan,
 				 unsigned workers)
@@ -178,7 +169,7 @@ static unsigned roles_of_workers(const struct fault_settings *fault, const struc
 	unsigned roles = 0;
 
 	for (unsigned i = 0; i < workers; i++) {
-		if (has_number(&fault->workers, i))
+		if (numbers_have(&fault->workers, i))
 			roles |= 1U << plan_role(plan, i);
 	}
 	return roles;

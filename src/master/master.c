@@ -166,17 +166,6 @@ static int master_serve(struct master *master)
 	return r;
 }
 
-/* The master holds every listener and a pidfd for each worker: as many as it may have. */
-static void descriptors_raise(void)
-{
-	struct rlimit nofile;
-
-	if (getrlimit(RLIMIT_NOFILE, &nofile) < 0)
-		return;
-	nofile.rlim_cur = nofile.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &nofile); /* what is too few shows when it is needed */
-}
-
 int master_run(const struct settings *settings)
 {
 	struct master master = {.settings = settings, .notice_fd = -1};
@@ -184,7 +173,7 @@ int master_run(const struct settings *settings)
 	title_set("laned", "laned: master%s%s", settings->file ? " " : "",
 		  settings->file ? settings->file : "");
 	host_limits_read(&master.host);
-	descriptors_raise();
+	fd_raise_limit(); /* for every listener, and two pidfds for each worker */
 
 	int status = master_serve(&master);
 

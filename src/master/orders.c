@@ -22,10 +22,12 @@ void worker_tell(struct worker *worker)
 {
 	if (worker->pidfd < 0)
 		return;
-	worker->pulse.told_ns = clock_now_ns();
-	if (worker->pulse.asked_ns == 0)
-		worker->pulse.asked_ns = worker->pulse.told_ns;
-	atomic_fetch_add(&worker_line(worker)->asked, 1); /* after what is asked */
+	struct worker_line *line = worker_line(worker);
+
+	worker->heartbeat.told_ns = clock_now_ns();
+	if (atomic_load(&line->answered) == atomic_load(&line->asked))
+		worker->heartbeat.asked_ns = worker->heartbeat.told_ns;
+	atomic_fetch_add(&line->asked, 1); /* after what is asked */
 
 	/* ESRCH: it has ended, which the event loop is about to see. */
 	if (pidfd_send_signal(worker->pidfd, SIGUSR2, NULL, 0) < 0 && errno != ESRCH)
@@ -37,6 +39,13 @@ void worker_call(struct worker *worker)
 {
 	atomic_fetch_add(&worker_line(worker)->listen_turn, 1);
 	worker_tell(worker);
+}
+
+void worker_kill(struct worker *worker, int signal_number)
+{
+	if (pidfd_send_signal(worker->pidfd, signal_number, NULL, 0) < 0 && errno != ESRCH)
+		log_error("%s (pid %d): cannot be ended: %s", worker->name, (int)worker->pid,
+			  strerror(errno));
 }
 
 void lane_line_up(const struct watch *watch)
@@ -74,7 +83,6 @@ static void worker_notice(struct worker *worker)
 		return;
 	worker->ready = true;
 	worker->degraded = false;
-	worker_incident_ends(worker, INCIDENT_REPLACED, clock_now_ns());
 	lane_line_up(worker->watch);
 }
 

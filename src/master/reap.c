@@ -15,6 +15,7 @@
 
 #define FORK_RETRY_NS NS_PER_S
 
+static struct log_limit spawn_lines;
 static struct log_limit end_lines; /* of all workers together: they may crash in turns */
 
 static void worker_start_anew(struct worker *worker);
@@ -51,8 +52,9 @@ static void worker_start_anew(struct worker *worker)
 	int r = worker_spawn(worker);
 
 	if (r < 0) {
-		log_error("%s: cannot start a process: %s; next try in 1 s", worker->name,
-			  strerror(-r));
+		log_limited(&spawn_lines, LOG_ERR,
+			    "%s: cannot start a process: %s; next try in 1 s", worker->name,
+			    strerror(-r));
 		restart_later(worker, FORK_RETRY_NS);
 	}
 	supervise_wake(worker->master);
@@ -171,6 +173,9 @@ int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata
 {
 	struct worker *worker = userdata;
 	struct master *master = worker->master;
+	uint32_t phase = atomic_load(&worker_line(worker)->phase);
+	bool first = phase == WORKER_STARTING && worker->generation == 1 &&
+		     worker->role != WORKER_EXTRA; /* it had never been ready */
 
 	(void)source;
 	log_end(worker, info, atomic_load(&worker_line(worker)->connections));
@@ -180,7 +185,7 @@ int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata
 		master_stop_go_on(master);
 		return 0;
 	}
-	if (master->phase == MASTER_STARTING && info->si_code == CLD_EXITED &&
+	if (master->phase == MASTER_STARTING && first && info->si_code == CLD_EXITED &&
 	    info->si_status != 0) {
 		/* It said why. What cannot be done now will not get better by trying. */
 		log_error("%s: could not start; stopping", worker->name);

@@ -2,11 +2,13 @@
  * Starting the process of a worker.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -46,7 +48,7 @@ static void worker_prepare(struct worker *worker)
 	worker->ready = false;
 	worker->retiring = false;
 	worker->started_ns = clock_now_ns();
-	worker->pulse = (struct pulse){
+	worker->heartbeat = (struct heartbeat){
 		.beats = atomic_load(&line->beats),
 		.moved_ns = worker->started_ns,
 		.cpu_ns = UINT64_MAX,
@@ -61,10 +63,26 @@ static void worker_prepare(struct worker *worker)
 		atomic_fetch_add(&line->asked, 1);
 }
 
+/*
+ * Whether the two descriptors for a child can be had: one of whom the master could not hear would
+ * take clients and have to be killed.
+ */
+static int descriptors_try(const struct master *master)
+{
+	_cleanup_(fd_closep) int first = fcntl(master->notice_fd, F_DUPFD_CLOEXEC, 0);
+	_cleanup_(fd_closep) int second = fcntl(master->notice_fd, F_DUPFD_CLOEXEC, 0);
+
+	return first < 0 || second < 0 ? -errno : 0;
+}
+
 int worker_spawn(struct worker *worker)
 {
 	struct worker_line *line = worker_line(worker);
 	pid_t master_pid = getpid();
+	int tried = descriptors_try(worker->master);
+
+	if (tried < 0)
+		return tried;
 
 	worker_prepare(worker);
 

@@ -16,8 +16,8 @@
 #include "worker/account.h"
 #include "worker/worker.h"
 
-/* What the master has seen of a worker's progress. Times are clock_now_ns(). */
-struct pulse {
+/* What the master has seen of a worker's heartbeat. Times are clock_now_ns(). */
+struct heartbeat {
 	uint64_t beats;         /* of the scoreboard, when last looked at */
 	uint64_t busy_since_ns; /* likewise */
 	uint64_t moved_ns;      /* when one of the two was first seen to have changed */
@@ -25,9 +25,13 @@ struct pulse {
 	uint64_t told_ns;       /* its last order */
 	uint64_t still_ns;      /* how long it had made no progress at the last look; 0: it does */
 	uint64_t cpu_ns;        /* CPU time used, when last looked at; UINT64_MAX: never looked */
+	uint64_t cpu_wait_ns;   /* time in which it was ready to run and was not let, likewise */
 	uint64_t cpu_look_ns;   /* when that was */
 	uint64_t well_ns;       /* since when it goes on again; 0: it does not */
+	unsigned judged;        /* looks in a row at which it was suspect */
 	uint64_t aborted_ns;    /* when it was sent SIGABRT; 0: not */
+	bool killed;            /* it was sent SIGKILL */
+	bool recovered;         /* its incident may end */
 	enum worker_state state;
 };
 
@@ -50,7 +54,7 @@ struct worker {
 	uint64_t ended_ns;   /* when its last process has ended */
 	uint64_t spare_ns;   /* an extra worker's: the place is not filled again before that */
 	struct throttle throttle;
-	struct pulse pulse;
+	struct heartbeat heartbeat;
 	struct incident *incident; /* that goes on, in the lane's ring; NULL: none */
 	sd_event_source *exit_source;
 	sd_event_source *restart_source;
@@ -76,11 +80,15 @@ struct watch {
 	bool steered;         /* new clients are kept away from the lane */
 	uint32_t depth;       /* clients waiting, at the last look */
 	uint64_t accepted;    /* so far, at the last look */
+	uint64_t wait_ns;     /* how long one of them had certainly waited, at the last look */
 	uint64_t stirred_ns;  /* when a client was last seen to come or to wait */
-	uint64_t late_ns;     /* how long one client at least has waited; 0: none for too long */
-	uint64_t called_ns;   /* when a worker was first called in this episode; 0: none was */
-	uint32_t episode;     /* counts the times in which clients waited for too long */
+	uint64_t taken_ns;    /* when one was last seen to have been accepted, or none to wait */
+	uint64_t late_ns;     /* when one had last waited for too long */
+	uint64_t called_ns;   /* when a worker was first called since it began; 0: none was */
 	uint64_t helped_ns;   /* when extra workers were last needed */
+	uint64_t retry_ns;    /* no extra worker is started before that: none could be */
+	uint64_t helped_accepted; /* `accepted` then, */
+	uint64_t helped_itself;   /* and how many of them by the lane's own workers */
 };
 
 struct group {
@@ -116,13 +124,16 @@ struct master {
 	/* supervise.c */
 	sd_event_source *tick_source;
 	bool ticking;
-	uint64_t due_ns;        /* when the next tick is to come */
-	uint64_t checked_ns;    /* when all workers were last looked at */
-	uint64_t suspended_ns;  /* clock_suspended_ns() at the last tick */
-	uint64_t throttled_ns;  /* of the own cgroup, at the last look; UINT64_MAX: unknown */
-	bool throttled;         /* it was, since the look before */
-	uint64_t doubt_ns;      /* since when most workers are suspect; 0: they are not */
-	uint64_t last_incident; /* its number */
+	uint64_t due_ns;            /* when the next tick is to come */
+	uint64_t checked_ns;        /* when all workers were last looked at */
+	uint64_t woken_ns;          /* when ticking last began */
+	uint64_t suspended_ns;      /* clock_suspended_ns() at the last tick */
+	bool stalled;               /* the host stood still before the last tick */
+	uint64_t throttled_ns;      /* of the own cgroup, at the last look; UINT64_MAX: unknown */
+	uint64_t throttled_look_ns; /* when that was */
+	bool throttled;             /* it was, since the look before */
+	uint64_t doubt_ns;          /* since when most workers are suspect; 0: they are not */
+	uint64_t last_incident;     /* its number */
 };
 
 /* group.c */
@@ -165,6 +176,9 @@ void worker_tell(struct worker *worker);
 /* Makes a worker look at the queue, and wait there anew. */
 void worker_call(struct worker *worker);
 
+/* Ends a worker. */
+void worker_kill(struct worker *worker, int signal_number);
+
 /*
  * Lets the others of a lane wait behind its primaries, if it has one only: the kernel turns to them
  * when no primary is waiting. Whenever a worker has come or gone.
@@ -186,6 +200,9 @@ void watch_arm(struct watch *watch);
 /* Looks whether somebody waits for too long, and sees to it that somebody comes. */
 void watch_look(struct watch *watch, uint64_t now_ns);
 
+/* Whether clients of the lane wait for too long, or did so a moment ago. */
+bool lane_is_late(const struct watch *watch);
+
 /* Whether a worker waits for clients, as far as one can see. */
 bool worker_is_free(const struct worker *worker);
 
@@ -196,6 +213,9 @@ bool worker_is_free(const struct worker *worker);
  * not have another one.
  */
 bool extra_start(struct watch *watch, uint64_t now_ns);
+
+/* The lane needs its extra workers now. */
+void extras_are_needed(struct watch *watch, uint64_t now_ns);
 
 /* Lets extra workers go that have not been needed for a while. */
 void extras_retire(struct watch *watch, uint64_t now_ns);
@@ -211,16 +231,22 @@ void worker_examine(struct worker *worker, uint64_t now_ns, struct evidence *ret
 /* Asks a worker that waits whether it hears, now and then. */
 void worker_ping(struct worker *worker, uint64_t now_ns);
 
-/* The time did not count: the master could not look. */
-void worker_excuse(struct worker *worker, uint64_t lost_ns);
+/* The time between the two did not count: the master could not look. */
+void worker_excuse(struct worker *worker, uint64_t from_ns, uint64_t to_ns);
+
+/* A stamp of before `from_ns`, moved on by what did not count. */
+uint64_t excused(uint64_t stamp_ns, uint64_t from_ns, uint64_t to_ns);
 
 /* escalate.c */
 
-/* Whether a worker has not gone on for so long that one has to look closer. */
-bool worker_is_suspect(const struct worker *worker);
+/* Looks closer at a worker that has been observed, if it has not gone on for long. */
+void worker_judge(struct worker *worker, uint64_t now_ns);
 
-/* Does what is due about a worker that has been observed. `doubt`: nobody is to be ended now. */
+/* Does what is due about a worker that has been judged. `doubt`: nobody is to be ended now. */
 void worker_escalate(struct worker *worker, uint64_t now_ns, bool doubt);
+
+/* Ends the incident of a worker that goes on, or has been replaced, for long enough. */
+void worker_settle(struct worker *worker);
 
 /* Takes a lane out of rotation, or brings it back, if that is due. */
 void lane_check_rotation(struct watch *watch, uint64_t now_ns);
@@ -228,8 +254,21 @@ void lane_check_rotation(struct watch *watch, uint64_t now_ns);
 /* Extra workers have come because those of the lane that are stuck let clients wait. */
 void lane_helped(struct watch *watch, unsigned extras, uint64_t now_ns);
 
+/* record.c */
+
+/* An incident of a worker begins, if there is none. */
+void worker_incident_begins(struct worker *worker, uint64_t now_ns);
+
 /* The incident of a worker, if there is one, is over. */
 void worker_incident_ends(struct worker *worker, enum incident_end end, uint64_t now_ns);
+
+/* Adds a step to the incident of a worker, or to all of a lane, that go on. */
+void worker_add_step(struct worker *worker, enum incident_step_kind kind, uint64_t now_ns);
+void lane_add_step(struct watch *watch, enum incident_step_kind kind, uint64_t now_ns);
+
+/* "22 ms", "2.4 s" */
+#define DURATION_MAX 32
+const char *duration_text(uint64_t ns, char text[static DURATION_MAX]);
 
 /* The host has stood still: an incident of its own. */
 void host_stalled(struct master *master, uint64_t now_ns, const struct host_evidence *evidence);

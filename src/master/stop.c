@@ -14,8 +14,12 @@
 #include "master/state.h"
 #include "net/listener.h"
 
-static void lane_listeners_close(struct lane *lane)
+/* Closed for good: nobody waits there any longer, and nobody has to be watched. */
+static void lane_listeners_close(struct watch *watch)
 {
+	struct lane *lane = watch->lane;
+
+	watch_close(watch);
 	for (size_t i = 0; i < lane->n_listeners; i++)
 		lane->listeners[i] = fd_close(lane->listeners[i]);
 }
@@ -35,7 +39,7 @@ static void lane_listeners_mute(const struct lane *lane)
 static void worker_drain(struct worker *worker)
 {
 	worker->restart_source = sd_event_source_disable_unref(worker->restart_source);
-	atomic_store(&lane_worker(worker->lane, worker->number)->drain, 1);
+	atomic_store(&worker_line(worker)->drain, 1);
 	worker_tell(worker);
 }
 
@@ -45,19 +49,12 @@ static int drain_timed_out(sd_event_source *source, uint64_t now_us, void *userd
 
 	(void)source;
 	(void)now_us;
-	for (size_t i = 0; i < master->n_groups; i++) {
-		const struct group *group = &master->groups[i];
-
-		for (size_t k = 0; k < group->n_workers; k++) {
-			const struct worker *worker = &group->workers[k];
-			const struct worker_line *line = lane_worker(worker->lane, worker->number);
-
-			if (worker->pid > 0)
-				log_warning("%s (pid %d): not done when drain_timeout was over, "
-					    "connections left: %u; killed",
-					    worker->name, (int)worker->pid,
-					    atomic_load(&line->connections));
-		}
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
+		if (worker->pid > 0)
+			log_warning("%s (pid %d): not done when drain_timeout was over, "
+				    "connections left: %u; killed",
+				    worker->name, (int)worker->pid,
+				    atomic_load(&worker_line(worker)->connections));
 	}
 	master_stop_now(master);
 	return 0;
@@ -74,16 +71,11 @@ void master_stop(struct master *master)
 	master->phase = MASTER_STOPPING;
 	log_info("stopping: what waits is served, then quiet connections end");
 	(void)sd_notify(false, "STOPPING=1");
-	supervise_end(master);
 
-	for (size_t i = 0; i < master->n_groups; i++) {
-		struct group *group = &master->groups[i];
-
-		for (unsigned k = 0; k < group->plan.lanes; k++)
-			lane_listeners_mute(&group->lanes[k]);
-		for (size_t k = 0; k < group->n_workers; k++)
-			worker_drain(&group->workers[k]);
-	}
+	for (struct watch *watch = NULL; (watch = watch_next(master, watch));)
+		lane_listeners_mute(watch->lane);
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
+		worker_drain(worker);
 
 	/* Owned by the loop: it is never taken back. */
 	int r = sd_event_add_time_relative(master->event, NULL, CLOCK_MONOTONIC,
@@ -103,17 +95,10 @@ void master_stop_now(struct master *master)
 		(void)sd_notify(false, "STOPPING=1");
 	master->phase = MASTER_ENDING;
 	supervise_end(master);
-	for (size_t i = 0; i < master->n_groups; i++) {
-		struct group *group = &master->groups[i];
-
-		for (size_t k = 0; k < group->n_workers; k++) {
-			struct worker *worker = &group->workers[k];
-
-			worker->restart_source =
-				sd_event_source_disable_unref(worker->restart_source);
-			if (worker->pidfd >= 0)
-				(void)pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
-		}
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
+		worker->restart_source = sd_event_source_disable_unref(worker->restart_source);
+		if (worker->pidfd >= 0)
+			(void)pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
 	}
 	master_stop_go_on(master);
 }
@@ -132,7 +117,7 @@ static bool lane_has_waiting(const struct lane *lane)
  * Closes the listeners of a lane that no worker waits on any longer. If its last worker died before
  * the queue was empty, another one comes for that. Returns how many processes are left or to come.
  */
-static size_t lane_stop_go_on(const struct watch *watch)
+static size_t lane_stop_go_on(struct watch *watch)
 {
 	size_t running = 0, left = 0;
 
@@ -153,7 +138,7 @@ static size_t lane_stop_go_on(const struct watch *watch)
 		return 1;
 	}
 	if (running == left)
-		lane_listeners_close(watch->lane);
+		lane_listeners_close(watch);
 	return running;
 }
 
@@ -161,12 +146,8 @@ void master_stop_go_on(struct master *master)
 {
 	size_t running = 0;
 
-	for (size_t i = 0; i < master->n_groups; i++) {
-		struct group *group = &master->groups[i];
-
-		for (unsigned k = 0; k < group->plan.lanes; k++)
-			running += lane_stop_go_on(&group->watches[k]);
-	}
+	for (struct watch *watch = NULL; (watch = watch_next(master, watch));)
+		running += lane_stop_go_on(watch);
 	if (running > 0)
 		return;
 	log_info("stopped");

@@ -13,7 +13,8 @@
 #include "base/units.h"
 #include "master/state.h"
 
-/* As many check_intervals later than it was to come: the host is to blame, not a worker. */
+/* That much later than it was to come, and as many check_intervals: not a worker is to blame. */
+#define LATE_NS        (500 * NS_PER_MS)
 #define LATE_INTERVALS 4U
 
 /* Most workers are suspect: the host may be to blame, but not for longer than so many abort_after.
@@ -28,11 +29,14 @@ static const struct supervision_settings *settings_of(const struct master *maste
 /* When workers are looked at next, or queues if somebody may wait in one. */
 static uint64_t tick_interval_ns(struct master *master)
 {
+	const struct supervision_settings *settings = settings_of(master);
+
 	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
-		if (watch->looking && !watch->full)
-			return settings_of(master)->rescue_after_ns;
+		if (watch->looking && !watch->full &&
+		    settings->rescue_after_ns < settings->check_interval_ns)
+			return settings->rescue_after_ns;
 	}
-	return settings_of(master)->check_interval_ns;
+	return settings->check_interval_ns;
 }
 
 static void tick_later(struct master *master, uint64_t now_ns)
@@ -47,11 +51,20 @@ static void tick_later(struct master *master, uint64_t now_ns)
 		log_error("cannot set a timer: %s; workers are not watched", strerror(-r));
 }
 
+/*
+ * Also as long as its lane may have to leave the rotation because the place is empty, and as long as
+ * it has not been asked, since the master woke up, whether it hears.
+ */
 static bool worker_needs_looks(const struct worker *worker)
 {
 	if (worker->pid == 0)
-		return false;
-	return !worker->ready || worker->incident || worker->role == WORKER_EXTRA;
+		return worker->role == WORKER_PRIMARY && worker->group->plan.lanes > 1 &&
+		       settings_of(worker->master)->steer_after_ns > 0;
+	if (worker->heartbeat.told_ns < worker->master->woken_ns)
+		return true;
+	return !worker->ready || worker->incident || worker->role == WORKER_EXTRA ||
+	       atomic_load(&worker_line(worker)->answered) !=
+		       atomic_load(&worker_line(worker)->asked);
 }
 
 /* Whether there is anything to look at; then workers need not wake the master. */
@@ -92,13 +105,15 @@ static void tick_go_on(struct master *master, uint64_t now_ns)
 }
 
 /* Time in which the master could not look counts against nobody. */
-static void time_lost(struct master *master, uint64_t lost_ns)
+static void time_lost(struct master *master, uint64_t from_ns, uint64_t to_ns)
 {
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
-		worker_excuse(worker, lost_ns);
+		worker_excuse(worker, from_ns, to_ns);
 	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
-		for (size_t i = 0; i < watch->lane->n_listeners; i++)
-			watch->queues[i].mark_ns += watch->queues[i].mark_ns > 0 ? lost_ns : 0;
+		watch->taken_ns = excused(watch->taken_ns, from_ns, to_ns);
+		for (size_t i = 0; watch->queues && i < watch->lane->n_listeners; i++)
+			watch->queues[i].mark_ns = excused(watch->queues[i].mark_ns, from_ns,
+							   to_ns);
 	}
 }
 
@@ -108,9 +123,10 @@ static bool host_stood_still(struct master *master, uint64_t now_ns)
 	uint64_t interval_ns = settings_of(master)->check_interval_ns;
 	uint64_t lost_ns = now_ns > master->due_ns ? now_ns - master->due_ns : 0;
 	uint64_t suspended_ns = clock_suspended_ns();
+	uint64_t limit_ns = LATE_INTERVALS * interval_ns;
 	struct host_evidence evidence = {
 		.late_ns = lost_ns,
-		.late_limit_ns = LATE_INTERVALS * interval_ns,
+		.late_limit_ns = limit_ns > LATE_NS ? limit_ns : LATE_NS,
 		.suspended_ns = suspended_ns > master->suspended_ns
 					? suspended_ns - master->suspended_ns
 					: 0,
@@ -118,7 +134,7 @@ static bool host_stood_still(struct master *master, uint64_t now_ns)
 
 	master->suspended_ns = suspended_ns;
 	if (lost_ns >= interval_ns)
-		time_lost(master, lost_ns);
+		time_lost(master, master->due_ns, now_ns);
 	if (!health_doubts(&evidence))
 		return false;
 	host_stalled(master, now_ns, &evidence);
@@ -140,7 +156,7 @@ static bool most_are_suspect(struct master *master, uint64_t now_ns)
 		if (worker->pid == 0)
 			continue;
 		evidence.workers++;
-		if (worker_is_suspect(worker) && may_be_host(worker->pulse.state))
+		if (may_be_host(worker->heartbeat.state))
 			evidence.suspects++;
 	}
 	if (!health_doubts(&evidence)) {
@@ -156,57 +172,71 @@ static bool most_are_suspect(struct master *master, uint64_t now_ns)
 	return now_ns - master->doubt_ns < DOUBT_TIMES * settings_of(master)->abort_after_ns;
 }
 
-/* Whether the own cgroup was held back for half of the time since the last look, or more. */
-static void throttling_look(struct master *master, uint64_t since_ns)
+/*
+ * Whether the own cgroup was held back for half of the time since the last look, or more. While
+ * nobody is suspect nobody looks, so the first of a row of looks says nothing.
+ */
+static void throttling_look(struct master *master, uint64_t now_ns)
 {
-	struct host_word word;
+	uint64_t since_ns = now_ns - master->throttled_look_ns;
 	uint64_t before_ns = master->throttled_ns;
+	uint64_t after_ns = host_throttled_ns();
 
-	host_look(&word);
-	master->throttled_ns = word.throttled_ns;
-	master->throttled = before_ns != UINT64_MAX && word.throttled_ns != UINT64_MAX &&
-			    word.throttled_ns - before_ns >= since_ns / 2;
+	master->throttled = before_ns != UINT64_MAX && after_ns != UINT64_MAX &&
+			    since_ns < LATE_INTERVALS * settings_of(master)->check_interval_ns &&
+			    after_ns - before_ns >= since_ns / 2;
+	master->throttled_ns = after_ns;
+	master->throttled_look_ns = now_ns;
 }
 
+/*
+ * Looks at all workers: at each, then at all of them together, and only then is anything done.
+ * While laned stops nobody comes to new clients and none leaves for good.
+ */
 static void check_all(struct master *master, uint64_t now_ns)
 {
-	uint64_t since_ns = now_ns - master->checked_ns;
+	bool stopping = master->phase >= MASTER_STOPPING;
 	bool suspects = false, doubt;
 
 	master->checked_ns = now_ns;
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
 		worker_observe(worker, now_ns);
-		suspects |= worker_is_suspect(worker);
+		suspects |= worker->heartbeat.still_ns > 0;
 	}
 	if (suspects)
-		throttling_look(master, since_ns);
+		throttling_look(master, now_ns);
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
+		worker_judge(worker, now_ns);
 	doubt = most_are_suspect(master, now_ns);
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
 		worker_escalate(worker, now_ns, doubt);
-		worker_ping(worker, now_ns);
+		if (!stopping)
+			worker_ping(worker, now_ns);
 	}
-	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
+	for (struct watch *watch = NULL; !stopping && (watch = watch_next(master, watch));) {
 		lane_check_rotation(watch, now_ns);
 		extras_retire(watch, now_ns);
 	}
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
+		worker_settle(worker); /* last: its incident has what was undone */
 }
 
 static int on_tick(sd_event_source *source, uint64_t due_us, void *userdata)
 {
 	struct master *master = userdata;
 	uint64_t now_ns = clock_now_ns();
-	bool stalled = host_stood_still(master, now_ns);
 
 	(void)source;
 	(void)due_us;
+	master->stalled = host_stood_still(master, now_ns);
 	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
 		if (watch->looking)
 			watch_look(watch, now_ns);
 	}
-	if (!stalled && now_ns - master->checked_ns >= settings_of(master)->check_interval_ns)
+	if (now_ns - master->checked_ns >= settings_of(master)->check_interval_ns)
 		check_all(master, now_ns);
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
-		if (worker->incident && worker->pulse.well_ns == 0)
+		if (worker->incident && worker->heartbeat.well_ns == 0)
 			incident_add_sample(worker->incident, worker->watch->depth, now_ns);
 	}
 	tick_go_on(master, now_ns);
@@ -238,7 +268,8 @@ void supervise_wake(struct master *master)
 		return;
 	if (!master->ticking) {
 		master->suspended_ns = clock_suspended_ns();
-		master->checked_ns = now_ns;
+		master->checked_ns = 0; /* all are looked at once, however short this is */
+		master->woken_ns = now_ns;
 		tick_go_on(master, now_ns);
 	} else if (master->due_ns > now_ns + tick_interval_ns(master)) {
 		tick_later(master, now_ns);

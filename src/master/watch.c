@@ -13,7 +13,6 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/units.h"
 #include "master/state.h"
 #include "net/listener.h"
@@ -54,6 +53,8 @@ int watch_open(struct watch *watch)
 		if (r < 0)
 			return r;
 	}
+	atomic_store(&lane->board->late_after_ms,
+		     (uint32_t)(watch->master->settings->supervision.rescue_after_ns / NS_PER_MS));
 	watch->looking = true; /* at first, and then armed */
 	return 0;
 }
@@ -64,6 +65,7 @@ void watch_close(struct watch *watch)
 		sd_event_source_disable_unref(watch->queues[i].source);
 	free(watch->queues);
 	watch->queues = NULL;
+	watch->looking = false;
 }
 
 void watch_arm(struct watch *watch)
@@ -107,7 +109,7 @@ static uint64_t queues_look(struct watch *watch, uint64_t now_ns)
 	for (size_t i = 0; i < lane->n_listeners; i++) {
 		/* First what was accepted: who is accepted in between is then missing in both. */
 		uint64_t accepted = lane_accepted(lane, i);
-		int depth = lane->listeners[i] < 0 ? 0 : listener_depth(lane->listeners[i]);
+		int depth = listener_depth(lane->listeners[i]);
 		uint64_t queue_ns;
 
 		if (depth < 0)
@@ -120,6 +122,8 @@ static uint64_t queues_look(struct watch *watch, uint64_t now_ns)
 	}
 	if (watch->depth > 0 || all != watch->accepted)
 		watch->stirred_ns = now_ns;
+	if (watch->depth == 0 || all != watch->accepted)
+		watch->taken_ns = now_ns;
 	watch->accepted = all;
 	return late_ns;
 }
@@ -129,7 +133,7 @@ bool worker_is_free(const struct worker *worker)
 	const struct worker_line *line = worker_line(worker);
 
 	return worker->ready && !worker->retiring && atomic_load(&line->phase) == WORKER_READY &&
-	       atomic_load(&line->busy_since_ns) == 0 && !atomic_load(&line->paused) &&
+	       atomic_load(&line->busy_since_ns) == 0 && atomic_load(&line->pause) == PAUSE_NONE &&
 	       atomic_load(&line->answered) == atomic_load(&line->asked);
 }
 
@@ -146,16 +150,27 @@ static unsigned call_free_workers(struct watch *watch, uint64_t now_ns)
 		worker_call(worker);
 		called++;
 	}
-	if (called > 0 && watch->called_ns == 0)
+	if (called > 0 && watch->called_ns == 0) {
 		watch->called_ns = now_ns;
+		lane_add_step(watch, STEP_CALLED, now_ns);
+	}
 	return called;
 }
 
-/* Whether nothing is to be expected of a worker: none is there, or it does not go on. */
-static bool worker_is_stuck(const struct worker *worker, uint64_t after_ns)
+/*
+ * Whether nothing is to be expected of a worker: none is there, it does not go on, it has no
+ * descriptor left, or it goes on and takes nobody. When the host refuses to give out clients,
+ * another process fares no better.
+ */
+static bool worker_is_stuck(const struct worker *worker, uint64_t now_ns)
 {
-	return !worker->ready || worker->pulse.still_ns >= after_ns ||
-	       atomic_load(&worker_line(worker)->paused);
+	uint64_t after_ns = worker->master->settings->supervision.extra_after_ns;
+	uint32_t pause = worker->ready ? atomic_load(&worker_line(worker)->pause) : PAUSE_NONE;
+
+	if (pause == PAUSE_HOST)
+		return false;
+	return !worker->ready || worker->heartbeat.still_ns >= after_ns || pause == PAUSE_FULL ||
+	       now_ns - worker->watch->taken_ns >= after_ns;
 }
 
 /* Whether an extra worker is starting, as long as one may believe that it will. */
@@ -170,7 +185,6 @@ static bool is_on_its_way(const struct worker *worker, uint64_t now_ns)
  */
 static void call_for_extra(struct watch *watch, uint64_t now_ns)
 {
-	uint64_t extra_after_ns = watch->master->settings->supervision.extra_after_ns;
 	unsigned stuck = 0, extras = 0;
 
 	for (unsigned i = 0; i < watch->n_workers; i++) {
@@ -182,11 +196,11 @@ static void call_for_extra(struct watch *watch, uint64_t now_ns)
 		if (extra && (worker->pid == 0 || worker->retiring))
 			continue;
 		extras += extra;
-		stuck += worker_is_stuck(worker, extra_after_ns);
+		stuck += worker_is_stuck(worker, now_ns);
 	}
 	if (stuck == 0)
 		return;
-	watch->helped_ns = now_ns;
+	extras_are_needed(watch, now_ns);
 
 	unsigned started = 0;
 
@@ -196,25 +210,27 @@ static void call_for_extra(struct watch *watch, uint64_t now_ns)
 		lane_helped(watch, started, now_ns);
 }
 
-/* Workers measure from now on how long those have waited whom they accept. */
-static void lateness_begins(struct watch *watch)
+bool lane_is_late(const struct watch *watch)
 {
-	_Atomic uint32_t *episode = &watch->lane->board->late_episode;
+	return atomic_load(&watch->lane->board->lateness) % 2 == 1;
+}
 
-	if (atomic_load(episode) == 0)
-		atomic_store(episode, ++watch->episode);
+/* Workers measure from now on how long those have waited whom they accept. */
+static void lateness_begins(struct watch *watch, uint64_t now_ns)
+{
+	watch->late_ns = now_ns;
+	if (!lane_is_late(watch))
+		atomic_fetch_add(&watch->lane->board->lateness, 1);
 }
 
 /* Adds to every incident of the lane what its clients had to wait. */
 static void lateness_ends(struct watch *watch)
 {
-	if (atomic_load(&watch->lane->board->late_episode) == 0)
-		return;
 	for (unsigned i = 0; i < watch->n_workers; i++) {
 		if (watch->workers[i].incident)
 			incident_add_waits(watch->workers[i].incident, watch->lane);
 	}
-	atomic_store(&watch->lane->board->late_episode, 0);
+	atomic_fetch_add(&watch->lane->board->lateness, 1);
 	watch->called_ns = 0;
 }
 
@@ -238,19 +254,24 @@ void watch_look(struct watch *watch, uint64_t now_ns)
 	const struct supervision_settings *settings = &watch->master->settings->supervision;
 	uint64_t late_ns = queues_look(watch, now_ns);
 
+	watch->wait_ns = late_ns;
+
 	/* From the first client on: since when nobody goes on must be known when one is late. */
 	for (unsigned i = 0; watch->depth > 0 && i < watch->n_workers; i++)
 		worker_observe(&watch->workers[i], now_ns);
-	watch->late_ns = 0;
 	watch->full = lane_is_full(watch);
 	if (late_ns >= settings->rescue_after_ns && !watch->full) {
-		watch->late_ns = late_ns;
-		lateness_begins(watch);
-		if (call_free_workers(watch, now_ns) == 0 && late_ns >= settings->extra_after_ns)
+		lateness_begins(watch, now_ns);
+
+		unsigned called = call_free_workers(watch, now_ns);
+
+		/* Nobody is free, or those who seem to be do not take anybody. */
+		if (late_ns >= settings->extra_after_ns &&
+		    (called == 0 || now_ns - watch->taken_ns >= settings->extra_after_ns))
 			call_for_extra(watch, now_ns);
-	}
-	if (now_ns - watch->stirred_ns >= CALM_NS) {
+	} else if (lane_is_late(watch) && now_ns - watch->late_ns >= CALM_NS) {
 		lateness_ends(watch);
-		watch_arm(watch);
 	}
+	if (now_ns - watch->stirred_ns >= CALM_NS && !lane_is_late(watch))
+		watch_arm(watch);
 }

@@ -87,7 +87,11 @@ def test_log_that_nobody_reads(start):
         while True:
             os.write(writer, b"#" * 4096)
     os.set_blocking(writer, True)
-    laned = start(workers=2, process={"stderr": writer})
+    laned = start(
+        workers=2,
+        process={"stderr": writer},
+        supervision={"extra_max": 0, "restart_limit": 10000},
+    )
     with Callers(laned.port) as callers:
         for _ in range(10):
             for worker in laned.workers().values():

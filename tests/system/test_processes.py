@@ -151,7 +151,7 @@ def rests(laned, seconds):
 
     def at_rest():
         before = look()
-        time.sleep(0.1)
+        time.sleep(0.6)  # the master looks every 0.25 s until it has seen enough
         return look() == before
 
     eventually(at_rest, "all processes rest")

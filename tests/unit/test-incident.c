@@ -197,21 +197,21 @@ static void test_samples_are_thinned(void **state)
 	assert_memory_equal(&incident[1], &before_next, sizeof(before_next));
 }
 
-static void line_has_waits(uint32_t worker, uint32_t episode, uint32_t clients, uint32_t worst_ms)
+static void line_has_waits(uint32_t worker, uint32_t lateness, uint32_t clients, uint32_t worst_ms)
 {
 	struct worker_line *line = lane_worker(&lane, worker);
 
-	atomic_store(&line->late_episode, episode);
+	atomic_store(&line->lateness, lateness);
 	atomic_store(&line->late_clients, clients);
 	atomic_store(&line->late_worst_ms, worst_ms);
 }
 
-static void test_waits_of_this_episode_alone(void **state)
+static void test_waits_of_this_lateness_alone(void **state)
 {
 	struct incident *incident = begin(1);
 
 	(void)state;
-	atomic_store(&lane.board->late_episode, 5);
+	atomic_store(&lane.board->lateness, 5);
 	line_has_waits(0, 5, 3, 21);
 	line_has_waits(1, 4, 100, 9999); /* an earlier one */
 	line_has_waits(2, 5, 2, 40);
@@ -219,9 +219,13 @@ static void test_waits_of_this_episode_alone(void **state)
 	assert_int_equal(incident->clients, 5);
 	assert_int_equal(incident->worst_ms, 40);
 
-	atomic_store(&lane.board->late_episode, 6);
-	line_has_waits(1, 6, 1, 7);
-	incident_add_waits(incident, &lane); /* the next episode of the same incident */
+	atomic_store(&lane.board->lateness, 6);
+	incident_add_waits(incident, &lane); /* nobody is late */
+	assert_int_equal(incident->clients, 5);
+
+	atomic_store(&lane.board->lateness, 7);
+	line_has_waits(1, 7, 1, 7);
+	incident_add_waits(incident, &lane); /* the next time in the same incident */
 	assert_int_equal(incident->clients, 6);
 	assert_int_equal(incident->worst_ms, 40);
 }
@@ -286,6 +290,7 @@ static void test_json_of_what_is_known(void **state)
 	strcpy(incident->wchan, "locks_lock_inode_wait");
 	strcpy(incident->call, "flock");
 	incident->cpu_ns = 2 * NS_PER_MS;
+	incident->cpu_wait_ns = 3 * NS_PER_MS;
 	incident->connection = (struct incident_connection){
 		.fd = 11,
 		.messages = 2,
@@ -311,9 +316,9 @@ static void test_json_of_what_is_known(void **state)
 		"\"generation\":3,\"state\":\"blocked\","
 		"\"since\":\"2026-11-30T21:11:26.007Z\",\"duration_ms\":12003,"
 		"\"end\":\"replaced\",\"wchan\":\"locks_lock_inode_wait\",\"syscall\":\"flock\","
-		"\"cpu_ms\":2,\"connection\":{\"fd\":11,\"messages\":2,\"bytes_in\":5000000000,"
+		"\"cpu_ms\":2,\"cpu_wait_ms\":3,\"connection\":{\"fd\":11,\"messages\":2,\"bytes_in\":5000000000,"
 		"\"bytes_out\":1,\"quiet_ms\":15},\"clients_waited\":4,\"worst_wait_ms\":22,"
-		"\"steps\":[{\"step\":\"standby\",\"at_ms\":5},{\"step\":\"extra\",\"at_ms\":20},"
+		"\"steps\":[{\"step\":\"call\",\"at_ms\":5},{\"step\":\"extra\",\"at_ms\":20},"
 		"{\"step\":\"steer\",\"at_ms\":1000},{\"step\":\"steer back\",\"at_ms\":2000},"
 		"{\"step\":\"abort\",\"at_ms\":10000},{\"step\":\"kill\",\"at_ms\":12000},"
 		"{\"step\":\"ended\",\"at_ms\":12001}],\"queue\":[[5,1],[20,0]]}");
@@ -334,7 +339,7 @@ static void test_json_of_what_is_unknown(void **state)
 		"{\"incident\":1,\"worker\":\"echo/2.2\",\"role\":\"extra\",\"pid\":0,"
 		"\"generation\":0,\"state\":\"unknown\",\"since\":\"1970-01-01T00:00:00.000Z\","
 		"\"duration_ms\":0,\"end\":\"left\",\"wchan\":null,\"syscall\":null,\"cpu_ms\":0,"
-		"\"connection\":null,\"clients_waited\":0,\"worst_wait_ms\":0,\"steps\":[],"
+		"\"cpu_wait_ms\":0,\"connection\":null,\"clients_waited\":0,\"worst_wait_ms\":0,\"steps\":[],"
 		"\"queue\":[]}");
 }
 
@@ -347,11 +352,12 @@ static void test_json_of_the_host(void **state)
 	incident->state = STATE_SUSPENDED;
 	incident->since_wall_ns = 999999999;
 	incident_finish(incident, INCIDENT_RECOVERED, at_ms(3600 * 1000));
-	check_json(incident, "host",
-		   "{\"incident\":2,\"state\":\"suspended\",\"since\":\"1970-01-01T00:00:00.999Z\","
-		   "\"duration_ms\":3600000,\"end\":\"recovered\",\"wchan\":null,\"syscall\":null,"
-		   "\"cpu_ms\":0,\"connection\":null,\"clients_waited\":0,\"worst_wait_ms\":0,"
-		   "\"steps\":[],\"queue\":[]}");
+	check_json(
+		incident, "host",
+		"{\"incident\":2,\"state\":\"suspended\",\"since\":\"1970-01-01T00:00:00.999Z\","
+		"\"duration_ms\":3600000,\"end\":\"recovered\",\"wchan\":null,\"syscall\":null,"
+		"\"cpu_ms\":0,\"cpu_wait_ms\":0,\"connection\":null,\"clients_waited\":0,\"worst_wait_ms\":0,"
+		"\"steps\":[],\"queue\":[]}");
 }
 
 static void test_json_of_each_end(void **state)
@@ -389,7 +395,7 @@ int main(void)
 		LANE_TEST(test_step_before_the_begin),
 		LANE_TEST(test_samples_come_at_most_so_often),
 		LANE_TEST(test_samples_are_thinned),
-		LANE_TEST(test_waits_of_this_episode_alone),
+		LANE_TEST(test_waits_of_this_lateness_alone),
 		LANE_TEST(test_connection_in_hand),
 		LANE_TEST(test_json_of_what_is_known),
 		LANE_TEST(test_json_of_what_is_unknown),

@@ -129,7 +129,7 @@ static void test_the_dead_leave_nothing(void **state)
 	conn_open(&table.conns[20]);
 	assert_int_not_equal(pool_take(&lane->pool, dead), POOL_NONE);
 	atomic_store(&lane_worker(lane, 1)->phase, WORKER_READY);
-	atomic_store(&lane_worker(lane, 1)->paused, 1);
+	atomic_store(&lane_worker(lane, 1)->pause, PAUSE_FULL);
 	atomic_store(&lane_worker(lane, 1)->busy_since_ns, 4711);
 	atomic_store(&lane_worker(lane, 1)->fd_in_hand, 20);
 
@@ -138,7 +138,7 @@ static void test_the_dead_leave_nothing(void **state)
 	assert_int_equal(conn_generation(&table.conns[20]), 0);
 	assert_int_equal(atomic_load(&lane_worker(lane, 1)->phase), WORKER_GONE);
 	assert_int_equal(atomic_load(&lane_worker(lane, 1)->connections), 0);
-	assert_int_equal(atomic_load(&lane_worker(lane, 1)->paused), 0);
+	assert_int_equal(atomic_load(&lane_worker(lane, 1)->pause), 0);
 	assert_int_equal(atomic_load(&lane_worker(lane, 1)->busy_since_ns), 0);
 	assert_int_equal(atomic_load(&lane_worker(lane, 1)->fd_in_hand), 0);
 	for (uint32_t i = 0; i < shape.blocks; i++)
