@@ -98,7 +98,7 @@ const struct schema_key schema_keys[] = {
 		.path = "supervision.rescue_after",
 		SUPERVISION(rescue_after_ns, SUPERVISION_KEY_RESCUE_AFTER),
 		.type = SCHEMA_TIME, .default_text = "5ms", .min = 1 * MS, .max = 10 * S,
-		.help = "how long clients may wait with no primary free until a standby is called",
+		.help = "how long a client may wait until a free worker is called to the queue",
 	}, {
 		.path = "supervision.extra_after",
 		SUPERVISION(extra_after_ns, SUPERVISION_KEY_EXTRA_AFTER),
