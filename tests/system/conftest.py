@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laned import PROGRAM, TOPOLOGIES, Daemon, Network, Ports, StartError, configuration
+from laned import PROGRAM, TOPOLOGIES, Daemon, Gate, Network, Ports, StartError, configuration
 
 ADDRESS_TAKEN = 69  # exit status
 TRIES = 5
@@ -44,6 +44,15 @@ def network():
     if not network.possible:
         pytest.skip("no network without IPv6 can be made here")
     return network
+
+
+@pytest.fixture
+def gate(folder):
+    gate = Gate(folder)
+    if not gate.possible:
+        pytest.skip("nothing can be loaded before laned's own libraries")
+    yield gate
+    gate.close()
 
 
 @pytest.fixture

@@ -13,22 +13,11 @@ import statistics
 import threading
 import time
 
-import pytest
-
 from client import Callers, close_all, connect, connect_all, echo, receive, who
-from laned import FULL, PATIENCE_S, SANITIZED, Gate, Stat, descriptors, eventually
+from laned import FULL, PATIENCE_S, SANITIZED, Stat, descriptors, eventually
 from trouble import QUICK, TAG, blaming, hogs, lock_worker, of, pids, steps
 
 SLEEP = {"kind": "sleep", "duration": "60s"}
-
-
-@pytest.fixture
-def gate(folder):
-    gate = Gate(folder)
-    if not gate.possible:
-        pytest.skip("nothing can be loaded before laned's own libraries")
-    yield gate
-    gate.close()
 
 
 def visit(port):

@@ -16,7 +16,6 @@ from client import Callers, close_all, connect, connect_all, echo, ends, receive
 from laned import (
     FULL,
     PROGRAM,
-    Gate,
     Stat,
     eventually,
     send_signal,
@@ -30,15 +29,6 @@ WORKER = "echo/0.0"
 SPIN = {"kind": "spin", "duration": "60s", "roles": ["primary"]}
 TICK_MS = 20  # what the coarse clock and the kernel's own stamps may differ by, and a bit
 LATE_MS = 1000  # how late a master, or this test, may be on a host that is busy
-
-
-@pytest.fixture
-def gate(folder):
-    gate = Gate(folder)
-    if not gate.possible:
-        pytest.skip("nothing can be loaded before laned's own libraries")
-    yield gate
-    gate.close()
 
 
 def test_stopped_worker(start):

@@ -24,7 +24,6 @@ from laned import (
     PATIENCE_S,
     SANITIZED,
     TOPOLOGIES,
-    Gate,
     Stat,
     eventually,
     send_signal,
@@ -44,15 +43,6 @@ def check_waits(waits):
     milliseconds = [round(1000 * wait) for wait in waits]
     assert statistics.median_low(waits) < PROMISE_S, milliseconds
     assert max(waits) < WORST_S, milliseconds
-
-
-@pytest.fixture
-def gate(folder):
-    gate = Gate(folder)
-    if not gate.possible:
-        pytest.skip("laned cannot be held up with this build")
-    yield gate
-    gate.close()
 
 
 def extras(laned):

@@ -35,7 +35,7 @@ def steps(incident):
     What was done about it, but for calls to other workers to look at the queue: that may happen at
     any time on a busy host.
     """
-    return [step["step"] for step in incident["steps"] if step["step"] != "standby"]
+    return [step["step"] for step in incident["steps"] if step["step"] != "call"]
 
 
 def step_ms(incident, name):
