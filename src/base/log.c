@@ -146,7 +146,8 @@ static void log_text(int level, const char *text, char *line, size_t size)
 		log_state.dropped++;
 }
 
-static void log_arguments(int level, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void log_arguments(int level, const char *format,
+								va_list arguments)
 {
 	char text[LOG_LINE_MAX], line[LOG_LINE_MAX + LOG_AROUND];
 

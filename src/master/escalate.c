@@ -132,7 +132,7 @@ void worker_judge(struct worker *worker, uint64_t now_ns)
 	state = worker_conclude(worker, suspect_after_ns(settings_of(worker)), now_ns);
 	if (state != heartbeat->state && state != STATE_UNKNOWN) {
 		heartbeat->state = state;
-		log_step(worker, health_may_end(state) ? "watched" : "left alone");
+		log_step(worker, health_may_end(state) ? "nothing is done yet" : "left alone");
 	}
 	heartbeat->state = state;
 }
@@ -329,7 +329,11 @@ void worker_escalate(struct worker *worker, uint64_t now_ns, bool doubt)
 	} else if (settings->abort_after_ns > 0 &&
 		   heartbeat->still_ns >= settings->abort_after_ns &&
 		   heartbeat->judged >= JUDGED_LOOKS && health_may_end(heartbeat->state) &&
-		   !doubt && group_may_abort(worker->group, now_ns)) {
-		worker_abort(worker, now_ns);
+		   !doubt) {
+		if (group_may_abort(worker->group, now_ns))
+			worker_abort(worker, now_ns);
+		else if (!heartbeat->spared)
+			log_step(worker, "spared: half of its group was ended in the last minute");
+		heartbeat->spared = true;
 	}
 }

@@ -32,6 +32,8 @@ void worker_incident_begins(struct worker *worker, uint64_t now_ns)
 	struct incident *incident;
 
 	worker->heartbeat.well_ns = 0;
+	if (worker->incident && worker->incident->generation != worker->generation)
+		worker_incident_ends(worker, INCIDENT_REPLACED, worker->started_ns);
 	if (worker->incident)
 		return;
 	incident = incident_begin(worker->lane->board, master->last_incident + 1,

@@ -31,6 +31,7 @@ struct heartbeat {
 	unsigned judged;        /* looks in a row at which it was suspect */
 	uint64_t aborted_ns;    /* when it was sent SIGABRT; 0: not */
 	bool killed;            /* it was sent SIGKILL */
+	bool spared;            /* it would have been ended, but for the limit; said once */
 	bool recovered;         /* its incident may end */
 	enum worker_state state;
 };
@@ -196,6 +197,9 @@ void watch_close(struct watch *watch);
 
 /* Sleeps until the kernel reports that somebody waits. */
 void watch_arm(struct watch *watch);
+
+/* Looks whether clients have come, who may have been served before anybody saw them wait. */
+void watch_notice(struct watch *watch, uint64_t now_ns);
 
 /* Looks whether somebody waits for too long, and sees to it that somebody comes. */
 void watch_look(struct watch *watch, uint64_t now_ns);

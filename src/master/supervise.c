@@ -53,14 +53,15 @@ static void tick_later(struct master *master, uint64_t now_ns)
 
 /*
  * Also as long as its lane may have to leave the rotation because the place is empty, and as long as
- * it has not been asked, since the master woke up, whether it hears.
+ * it has not been asked, since the master woke up or a client came, whether it hears.
  */
 static bool worker_needs_looks(const struct worker *worker)
 {
 	if (worker->pid == 0)
 		return worker->role == WORKER_PRIMARY && worker->group->plan.lanes > 1 &&
 		       settings_of(worker->master)->steer_after_ns > 0;
-	if (worker->heartbeat.told_ns < worker->master->woken_ns)
+	if (worker->heartbeat.told_ns < worker->master->woken_ns ||
+	    worker->heartbeat.told_ns < worker->watch->stirred_ns)
 		return true;
 	return !worker->ready || worker->incident || worker->role == WORKER_EXTRA ||
 	       atomic_load(&worker_line(worker)->answered) !=
@@ -156,7 +157,7 @@ static bool most_are_suspect(struct master *master, uint64_t now_ns)
 		if (worker->pid == 0)
 			continue;
 		evidence.workers++;
-		if (may_be_host(worker->heartbeat.state))
+		if (worker->heartbeat.judged > 0 && may_be_host(worker->heartbeat.state))
 			evidence.suspects++;
 	}
 	if (!health_doubts(&evidence)) {
@@ -199,6 +200,8 @@ static void check_all(struct master *master, uint64_t now_ns)
 	bool suspects = false, doubt;
 
 	master->checked_ns = now_ns;
+	for (struct watch *watch = NULL; (watch = watch_next(master, watch));)
+		watch_notice(watch, now_ns);
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
 		worker_observe(worker, now_ns);
 		suspects |= worker->heartbeat.still_ns > 0;

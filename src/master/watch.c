@@ -82,6 +82,18 @@ void watch_arm(struct watch *watch)
 	}
 }
 
+void watch_notice(struct watch *watch, uint64_t now_ns)
+{
+	uint64_t accepted = 0;
+
+	for (size_t i = 0; i < watch->lane->n_listeners; i++)
+		accepted += lane_accepted(watch->lane, i);
+	if (accepted == watch->accepted)
+		return;
+	watch->accepted = accepted;
+	watch->stirred_ns = now_ns;
+}
+
 /*
  * How long at least one of those who wait at a listener has been waiting. The queue is first in,
  * first out: while fewer have been accepted than had come at some time, one of these still waits.

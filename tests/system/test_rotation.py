@@ -117,7 +117,7 @@ def test_never_steered(start):
     worker = laned.workers()["echo/1.0"]
     with client_of(laned, worker.name) as client:
         stop_process(worker.pid)
-        laned.wait_log(rf"{worker.name} .*: stopped for .*; watched")
+        laned.wait_log(rf"{worker.name} .*: stopped for .*; nothing is done yet")
         assert lanes_of_new_clients(laned) == {"0", "1"}
         assert not laned.log_lines(AWAY)
         os.kill(worker.pid, signal.SIGCONT)
