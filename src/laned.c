@@ -203,7 +203,7 @@ static int verb_with_configuration(const struct command_line *line)
 	report_fini(&report);
 	if (status == EX_OK && line->verb == VERB_RUN) {
 		log_open(settings->log_target, settings->log_level);
-		status = master_run(settings);
+		status = master_run(settings, line->config);
 	}
 	settings_free(settings);
 	return status;
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "laned: cannot open /dev/null: %s\n", strerror(-r));
 		return EX_OSERR;
 	}
-	title_init(argc, argv);
+	argv = title_init(argc, argv);
 
 	int status = command_line_parse(argc, argv, &line);
 

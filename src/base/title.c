@@ -16,20 +16,20 @@ static char *title_area;
 static size_t title_size;
 
 /*
- * Copies the environment to the heap. Returns NULL, and frees nothing half done, if memory is
- * short.
+ * Copies strings that a NULL ends to the heap. Returns NULL, and leaves nothing half done, if memory
+ * is short.
  */
-static char **environment_copy(void)
+static char **strings_copy(char *const *strings)
 {
 	size_t n = 0;
 
-	while (environ[n])
+	while (strings[n])
 		n++;
 
 	char **copy = calloc(n + 1, sizeof(*copy));
 
 	for (size_t i = 0; copy && i < n; i++) {
-		copy[i] = strdup(environ[i]);
+		copy[i] = strdup(strings[i]);
 		if (!copy[i]) {
 			while (i-- > 0)
 				free(copy[i]);
@@ -40,24 +40,26 @@ static char **environment_copy(void)
 	return copy;
 }
 
-void title_init(int argc, char **argv)
+char **title_init(int argc, char **argv)
 {
 	char *end = argv[0];
+	char **arguments, **environment;
 
 	if (argc < 1)
-		return;
+		return argv;
 	for (int i = 0; i < argc && argv[i] == end; i++)
 		end = argv[i] + strlen(argv[i]) + 1;
 	for (char **variable = environ; *variable && *variable == end; variable++)
 		end = *variable + strlen(*variable) + 1;
 
-	char **copy = environment_copy();
-
-	if (!copy)
-		return;
-	environ = copy;
+	arguments = strings_copy(argv);
+	environment = strings_copy(environ);
+	if (!arguments || !environment) /* whichever could be had is not worth freeing: once */
+		return argv;
+	environ = environment;
 	title_area = argv[0];
 	title_size = (size_t)(end - argv[0]);
+	return arguments;
 }
 
 void title_set(const char *comm, const char *format, ...)

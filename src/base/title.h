@@ -5,11 +5,11 @@
 #define LANED_BASE_TITLE_H
 
 /*
- * Remembers where the kernel keeps the command line, and moves the environment out of its way.
- * Once, first thing in main(), while there is one thread. If memory is short titles stay as they
- * are.
+ * Remembers where the kernel keeps the command line, and moves arguments and environment out of its
+ * way. Once, first thing in main(), while there is one thread. Returns the arguments, which live as
+ * long as the process. If memory is short they stay where they are, and so do titles.
  */
-void title_init(int argc, char **argv);
+char **title_init(int argc, char **argv);
 
 /*
  * Sets comm (15 bytes are kept) and command line of this process, which is cut to the room that

@@ -87,6 +87,10 @@ const struct schema_key schema_keys[] = {
 		.type = SCHEMA_TIME, .default_text = "30s", .max = 1 * H,
 		.help = "how long connections that are busy may go on when laned stops",
 	}, {
+		.path = "max_generations", TOP(max_generations, max_generations_origin),
+		.type = SCHEMA_INTEGER, .unit = "generations", .default_text = "8", .min = 1, .max = 100,
+		.help = "old generations",
+	}, {
 		.path = "log.target", TOP(log_target, log_target_origin),
 		.type = SCHEMA_LEVEL, .default_text = "auto", .choices = targets,
 		.help = "where the log goes; auto: the journal if stderr leads there, else stderr",

@@ -1,4 +1,5 @@
 #include "config/settings.h"
+#include "config/diff.h"
 
 #include <stdlib.h>
 
@@ -25,9 +26,15 @@ static void group_fini(struct group_settings *group)
 	free(group->share);
 }
 
+struct settings *settings_ref(struct settings *settings)
+{
+	settings->references++;
+	return settings;
+}
+
 struct settings *settings_free(struct settings *settings)
 {
-	if (!settings)
+	if (!settings || settings->references-- > 0)
 		return NULL;
 	for (size_t i = 0; i < settings->n_groups; i++)
 		group_fini(&settings->groups[i]);

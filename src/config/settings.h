@@ -160,6 +160,7 @@ struct settings {
 	enum log_target log_target;
 	int log_level; /* LOG_ERR to LOG_DEBUG of syslog.h */
 	struct supervision_settings supervision;
+	unsigned max_generations;
 	bool allow_faults;
 	struct group_settings *groups;
 	size_t n_groups;
@@ -169,8 +170,10 @@ struct settings {
 	struct origin log_target_origin;
 	struct origin log_level_origin;
 	struct origin supervision_origins[SUPERVISION_KEYS];
+	struct origin max_generations_origin;
 	struct origin allow_faults_origin;
 	struct origin groups_origin;
+	unsigned references; /* beside the first */
 	char *file;   /* the main file as it was named; "<stdin>"; NULL: the built-in default */
 	char **files; /* every file read; what origins point into */
 	size_t n_files;

@@ -192,6 +192,8 @@ static void engine_end(struct engine *engine, int fd)
 	echo_close(&engine->echo, conn);
 	fd_close(fd);
 	engine->held--;
+	if (engine->probing)
+		return;
 	lane_release(engine->lane, engine->worker);
 	if (engine->acceptor.pause == PAUSE_FULL)
 		engine_resume(engine);
@@ -229,7 +231,7 @@ enum turn_end {
 /* What a step has come to, for the counters; and the moment for a fault that is to be rehearsed. */
 static void engine_count(struct engine *engine, const struct echo_step *step, ssize_t result)
 {
-	if (result <= 0)
+	if (result <= 0 || engine->probing)
 		return;
 	if (step->action == ECHO_SEND)
 		counter_add(&engine->line->bytes_out, (uint64_t)result);
@@ -346,8 +348,8 @@ enum adoption {
 	ADOPTION_FAILED, /* it had to be ended, because the host refuses to have it watched */
 };
 
-/* Takes an accepted connection in, and serves at once what is there already. */
-static enum adoption engine_adopt(struct engine *engine, int fd)
+/* Takes the record of a connection. Returns its generation. */
+static uint32_t engine_begin(struct engine *engine, int fd)
 {
 	/* The lowest free number is given out, and capacity keeps below the table's size. */
 	assert((uint32_t)fd < engine->table.n_conns);
@@ -359,6 +361,26 @@ static enum adoption engine_adopt(struct engine *engine, int fd)
 	engine->held++;
 	if ((uint32_t)fd >= engine->high_fd)
 		engine->high_fd = (uint32_t)fd + 1;
+	return generation;
+}
+
+int engine_probe(struct engine *engine, int fd)
+{
+	uint32_t generation = engine_begin(engine, fd);
+	int r = engine->kind->watch(engine, fd, generation);
+
+	engine->probing = true;
+	while (r == 0 && engine->held > 0)
+		r = engine_pass(engine);
+	engine->probing = false;
+	return r;
+}
+
+/* Takes an accepted connection in, and serves at once what is there already. */
+static enum adoption engine_adopt(struct engine *engine, int fd)
+{
+	struct conn *conn = &engine->table.conns[fd];
+	uint32_t generation = engine_begin(engine, fd);
 
 	/*
 	 * Served before it is watched: the first bytes are usually there, and a client that leaves
@@ -467,6 +489,26 @@ bool engine_empty_queues(struct engine *engine)
 void engine_drain(struct engine *engine)
 {
 	engine->echo.draining = true;
+}
+
+bool engine_give_up(struct engine *engine)
+{
+	struct lane *lane = engine->lane;
+	bool listened = engine->listening, changed = false;
+
+	for (size_t i = 0; i < lane->n_listeners; i++) {
+		if (lane->listeners[i] < 0 || !atomic_load(&lane->given_up[i]))
+			continue;
+		if (!changed)
+			engine_unlisten(engine);
+		changed = true;
+		/* This one may be the only one that was woken for who waits there. */
+		(void)engine_accept_some(engine, i, ACCEPTS_PER_DRAIN, false);
+		lane->listeners[i] = fd_close(lane->listeners[i]);
+	}
+	if (changed && listened && lane_has_listener(lane))
+		engine_listen_again(engine);
+	return changed;
 }
 
 /* How often the clock is looked at for all connections; -1: it need not be. */

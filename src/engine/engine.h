@@ -73,6 +73,7 @@ struct engine {
 	struct fault_plan faults;
 	sigset_t wait_mask; /* signals blocked while it waits: as before, but for SIGUSR2 */
 	bool listening;
+	bool probing; /* what it serves now is a probe, and counts nowhere */
 	enum engine_rank rank;
 	unsigned in_turn;  /* clients accepted since it last took its place behind the others */
 	uint32_t held;     /* connections */
@@ -115,6 +116,18 @@ void engine_retire(struct engine *engine);
 
 /* Gives the place up for good, and the process's descriptors of the listeners. */
 void engine_leave(struct engine *engine);
+
+/*
+ * Likewise with those listeners that the lane has given up; whoever waits there is taken first.
+ * Returns whether there were any.
+ */
+bool engine_give_up(struct engine *engine);
+
+/*
+ * Serves one connection to its end, before any other: `fd`, non-blocking, a connected socket whose
+ * peer has said all and shut down. It is the engine's. Returns 0 or -errno.
+ */
+int engine_probe(struct engine *engine, int fd);
 
 /*
  * One pass: waits until something is to be done, and does a bounded part of it. Returns 0 or

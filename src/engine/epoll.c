@@ -46,7 +46,7 @@ static void epoll_unlisten(struct engine *engine)
 {
 	struct epoll_state *state = engine->state;
 
-	/* ENOENT: it did not wait on that one. */
+	/* ENOENT: it did not wait on that one; EBADF: the lane has given it up. */
 	for (size_t i = 0; i < engine->lane->n_listeners; i++)
 		(void)epoll_ctl(state->set, EPOLL_CTL_DEL, engine->lane->listeners[i], NULL);
 }
@@ -60,8 +60,11 @@ static int epoll_listen(struct engine *engine)
 	 * the end of the line. Adding looks at the queue, too: whoever waits there is reported.
 	 */
 	epoll_unlisten(engine);
-	for (size_t i = 0; i < engine->lane->n_listeners && r == 0; i++)
-		r = epoll_add(engine, engine->lane->listeners[i], EPOLLIN | EPOLLEXCLUSIVE, i);
+	for (size_t i = 0; i < engine->lane->n_listeners && r == 0; i++) {
+		if (engine->lane->listeners[i] >= 0)
+			r = epoll_add(engine, engine->lane->listeners[i],
+				      EPOLLIN | EPOLLEXCLUSIVE, i);
+	}
 	return r;
 }
 

@@ -38,7 +38,7 @@ static struct lane_layout lane_layout(const struct lane_shape *shape, size_t n_l
 
 	at.accepts =
 		page_align(sizeof(struct scoreboard) + shape->workers * sizeof(struct worker_line));
-	at.owners = at.accepts + page_align(shape->workers * accepts_stride(n_listeners) *
+	at.owners = at.accepts + page_align((shape->workers + 1) * accepts_stride(n_listeners) *
 					    sizeof(_Atomic uint64_t));
 	at.tables = at.owners + page_align(shape->blocks * sizeof(_Atomic uint64_t));
 	at.blocks = at.tables + shape->workers * table_bytes(shape);
@@ -80,6 +80,7 @@ int lane_open(struct lane *lane, const char *group, unsigned number, const struc
 	lane->size_bytes = at.end;
 	lane->tables = (struct conn *)((char *)base + at.tables);
 	lane->accepts = (_Atomic uint64_t *)((char *)base + at.accepts);
+	lane->given_up = lane->accepts + shape->workers * accepts_stride(n_listeners);
 	lane->pool = (struct pool){
 		.owner = (_Atomic uint64_t *)((char *)base + at.owners),
 		.blocks = (uint8_t *)base + at.blocks,
@@ -111,6 +112,24 @@ void lane_close(struct lane *lane)
 		fd_close(lane->look_fd);
 	}
 	*lane = (struct lane){.look_fd = -1, .notice_fd = -1};
+}
+
+bool lane_has_listener(const struct lane *lane)
+{
+	for (size_t i = 0; i < lane->n_listeners; i++) {
+		if (lane->listeners[i] >= 0)
+			return true;
+	}
+	return false;
+}
+
+bool lane_is_served(const struct lane *lane)
+{
+	for (size_t i = 0; i < lane->n_listeners; i++) {
+		if (lane->listeners[i] >= 0 && !atomic_load(&lane->given_up[i]))
+			return true;
+	}
+	return false;
 }
 
 struct conn_table lane_table(const struct lane *lane, uint32_t worker)

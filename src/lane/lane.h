@@ -2,11 +2,14 @@
  * A lane: one accept queue per address, and the memory that its processes share.
  *
  * The master opens it before it starts the lane's workers, which inherit it by fork. Layout of the
- * mapping: scoreboard, counts of accepted clients, block owners, a connection table for each worker,
- * blocks; each on a page of its own. Pages are real memory only once they are written.
+ * mapping: scoreboard, counts of accepted clients with what was given up, block owners, a connection
+ * table for each worker, blocks; each on a page of its own. Pages are real memory only once they are
+ * written.
  */
 #ifndef LANED_LANE_LANE_H
 #define LANED_LANE_LANE_H
+
+#include <stdbool.h>
 
 #include "lane/conn.h"
 #include "lane/pool.h"
@@ -30,8 +33,9 @@ struct lane {
 	size_t size_bytes;        /* of the mapping */
 	struct pool pool;
 	struct conn *tables;
-	_Atomic uint64_t *accepts; /* clients accepted, by worker and listener; by that worker */
-	int *listeners;            /* non-blocking; -1: closed */
+	_Atomic uint64_t *accepts;  /* clients accepted, by worker and listener; by that worker */
+	_Atomic uint64_t *given_up; /* by listener, 1: no worker waits on it any more; by the master */
+	int *listeners;             /* non-blocking; -1: closed */
 	size_t n_listeners;
 	int look_fd;   /* eventfd: an edge tells every worker to look at the queue again */
 	int notice_fd; /* eventfd of the master: a write wakes it; not the lane's to close */
@@ -65,6 +69,10 @@ uint64_t lane_accepted_by(const struct lane *lane, uint32_t worker);
 
 /* Connections of all workers. */
 uint32_t lane_connections(const struct lane *lane);
+
+/* Whether any of its listeners is open in this process; and is none that was given up. */
+bool lane_has_listener(const struct lane *lane);
+bool lane_is_served(const struct lane *lane);
 
 /* A worker's connection table. */
 struct conn_table lane_table(const struct lane *lane, uint32_t worker);

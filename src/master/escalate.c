@@ -275,13 +275,15 @@ static void lane_steer_back(struct watch *watch, uint64_t now_ns)
 
 void lane_check_rotation(struct watch *watch, uint64_t now_ns)
 {
-	if (watch->master->settings->supervision.steer_after_ns == 0 ||
-	    watch->group->plan.lanes == 1)
+	bool may_steer = watch->master->settings->supervision.steer_after_ns > 0;
+
+	if (watch->group->plan.lanes == 1)
 		return;
 	if (!watch->steered) {
-		if (!lane_goes_on(watch, false, now_ns) && others_are_better(watch, now_ns))
+		if (may_steer && !lane_goes_on(watch, false, now_ns) &&
+		    others_are_better(watch, now_ns))
 			lane_steer_away(watch, now_ns);
-	} else if (lane_is_well(watch) || !others_are_better(watch, now_ns)) {
+	} else if (!may_steer || lane_is_well(watch) || !others_are_better(watch, now_ns)) {
 		lane_steer_back(watch, now_ns);
 	}
 }

@@ -9,40 +9,12 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "master/change.h"
 #include "master/state.h"
 #include "net/listener.h"
-
-/* What the service manager is told about an address that cannot be had. */
-static int bind_status(int error)
-{
-	switch (error) {
-	case EADDRINUSE:
-	case EADDRNOTAVAIL:
-	case EAFNOSUPPORT:
-		return EX_UNAVAILABLE;
-	case EACCES:
-	case EPERM:
-		return EX_NOPERM;
-	default:
-		return EX_OSERR;
-	}
-}
-
-static const char *bind_hint(int error)
-{
-	switch (error) {
-	case EADDRINUSE:
-		return ": another process, perhaps another laned, has it";
-	case EADDRNOTAVAIL:
-		return ": no interface of this host has it";
-	case EACCES:
-		return ": ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE";
-	default:
-		return "";
-	}
-}
 
 /*
  * The addresses of the group that this host can have. Returns how many; *ret is the caller's to
@@ -67,49 +39,37 @@ static size_t usable_addresses(const struct group_settings *settings,
 	return n;
 }
 
-static int lane_listen(struct lane *lane, unsigned number, const struct group_settings *settings,
-		       const struct listen_setting *const *addresses)
+/* Places of extra workers in each lane. */
+static unsigned group_extras(const struct group *group)
 {
-	for (size_t i = 0; i < lane->n_listeners; i++) {
-		const struct address *address = &addresses[i]->address;
-		int fd = listener_open(address, number == 0 ? LISTENER_FIRST : LISTENER_FURTHER,
-				       (int)settings->backlog);
-
-		if (fd < 0) {
-			log_error("%s: cannot listen on %s: %s%s", lane->name, address->text,
-				  strerror(-fd), bind_hint(-fd));
-			return bind_status(-fd);
-		}
-		lane->listeners[i] = fd;
-	}
-	return 0;
+	return group->places - plan_workers(&group->plan);
 }
 
-static int lanes_open(struct master *master, struct group *group,
-		      const struct listen_setting *const *addresses, size_t n_addresses)
+/* Returns 0 or an exit status. */
+static int lanes_open(struct group *group)
 {
 	const struct group_settings *settings = group->settings;
-	unsigned extra_max = master->settings->supervision.extra_max;
+	struct master *master = group->master;
 
 	for (unsigned i = 0; i < group->plan.lanes; i++) {
 		struct lane_shape shape = limits_lane_shape(settings, &group->plan, i,
-							    group->nofile, extra_max);
-		int r = lane_open(&group->lanes[i], settings->name, i, &shape, n_addresses,
+							    group->nofile, group_extras(group));
+		int r = lane_open(&group->lanes[i], settings->name, i, &shape, group->n_endpoints,
 				  master->notice_fd);
 
 		if (r < 0) {
-			log_error("%s/%u: cannot be set up: %s", settings->name, i, strerror(-r));
+			change_explain(master, NULL, "%s/%u: cannot be set up: %s", settings->name,
+				       i, strerror(-r));
 			return EX_OSERR;
 		}
-		r = lane_listen(&group->lanes[i], i, settings, addresses);
-		if (r != 0)
-			return r;
 	}
 	return 0;
 }
 
-static void places_init(struct master *master, struct group *group)
+static void places_init(struct group *group)
 {
+	struct master *master = group->master;
+
 	for (unsigned i = 0; i < group->plan.lanes; i++) {
 		struct watch *watch = &group->watches[i];
 
@@ -131,6 +91,7 @@ static void places_init(struct master *master, struct group *group)
 				.number = k,
 				.role = plan_role(&group->plan, k),
 				.pidfd = -1,
+				.probe_fd = -1,
 			};
 			(void)snprintf(worker->name, sizeof(worker->name), "%s/%u.%u",
 				       group->settings->name, i, k);
@@ -138,39 +99,101 @@ static void places_init(struct master *master, struct group *group)
 	}
 }
 
-int group_open(struct master *master, struct group *group, const struct group_settings *settings)
+/* All memory that it needs. Returns 0 or -ENOMEM. */
+static int group_allocate(struct group *group)
 {
-	const struct listen_setting **addresses = NULL;
-	int r = EX_OSERR;
+	size_t lanes = group->plan.lanes;
 
-	*group = (struct group){
-		.settings = settings,
-		.plan = topology_plan(settings, master->host.cpus),
-	};
-	group->nofile = limits_nofile(settings, &group->plan, &master->host);
-	group->places = plan_workers(&group->plan) + master->settings->supervision.extra_max;
-	group->n_workers = (size_t)group->plan.lanes * group->places;
-	group->lanes = calloc(group->plan.lanes, sizeof(*group->lanes));
-	group->watches = calloc(group->plan.lanes, sizeof(*group->watches));
+	group->n_workers = lanes * group->places;
+	group->endpoints = calloc(group->n_endpoints, sizeof(*group->endpoints));
+	group->inherited = calloc(lanes * group->n_endpoints, sizeof(*group->inherited));
+	group->lanes = calloc(lanes, sizeof(*group->lanes));
+	group->watches = calloc(lanes, sizeof(*group->watches));
 	group->workers = calloc(group->n_workers, sizeof(*group->workers));
 	group->aborts_ns = calloc(group->n_workers, sizeof(*group->aborts_ns));
+	if (!group->endpoints || !group->inherited || !group->lanes || !group->watches ||
+	    !group->workers || !group->aborts_ns)
+		return -ENOMEM;
+	places_init(group);
+	return 0;
+}
 
-	if (group->watches && group->workers)
-		places_init(master, group);
+/* Returns 0 or an exit status. */
+static int group_set_up(struct group *group)
+{
+	_cleanup_(freep) const struct listen_setting **addresses = NULL;
+	struct master *master = group->master;
+	const struct group_settings *settings = group->settings;
+	int status;
 
-	size_t n = usable_addresses(settings, &addresses);
-
-	if (!group->lanes || !group->watches || !group->workers || !group->aborts_ns ||
-	    !addresses) {
-		log_error("%s: cannot be set up: %s", settings->name, strerror(ENOMEM));
-	} else if (n == 0) {
-		log_error("%s: no address is left to listen on", settings->name);
-		r = EX_UNAVAILABLE;
-	} else {
-		r = lanes_open(master, group, addresses, n);
+	group->plan = topology_plan(settings, master->host.cpus);
+	group->nofile = limits_nofile(settings, &group->plan, &master->host);
+	group->places = plan_workers(&group->plan) + group->owner->supervision.extra_max;
+	group->n_endpoints = usable_addresses(settings, &addresses);
+	if (addresses && group->n_endpoints == 0) {
+		change_explain(master, &settings->origins[GROUP_KEY_LISTEN],
+			       "%s: no address is left to listen on", settings->name);
+		return EX_UNAVAILABLE;
 	}
-	free(addresses);
-	return r;
+	if (!addresses || group_allocate(group) < 0) {
+		change_explain(master, NULL, "%s: cannot be set up: %s", settings->name,
+			       strerror(ENOMEM));
+		return EX_OSERR;
+	}
+	status = lanes_open(group);
+	return status == 0 ? endpoints_open(group, addresses) : status;
+}
+
+struct group *group_open(struct master *master, struct settings *owner,
+			 const struct group_settings *settings, int *ret_status)
+{
+	struct group *group = calloc(1, sizeof(*group));
+	struct group **link = &master->groups;
+
+	if (!group) {
+		change_explain(master, NULL, "%s: cannot be set up: %s", settings->name,
+			       strerror(ENOMEM));
+		*ret_status = EX_OSERR;
+		return NULL;
+	}
+	*group = (struct group){
+		.master = master,
+		.owner = settings_ref(owner),
+		.settings = settings,
+	};
+	while (*link)
+		link = &(*link)->next;
+	*link = group;
+
+	*ret_status = group_set_up(group);
+	if (*ret_status == 0)
+		return group;
+	group_free(group);
+	return NULL;
+}
+
+int group_start(struct group *group)
+{
+	for (unsigned i = 0; i < group->plan.lanes; i++) {
+		int r = watch_open(&group->watches[i]);
+
+		if (r < 0) {
+			change_explain(group->master, NULL, "%s: cannot be watched: %s",
+				       group->lanes[i].name, strerror(-r));
+			return EX_OSERR;
+		}
+	}
+	for (size_t i = 0; i < group->n_workers; i++) {
+		struct worker *worker = &group->workers[i];
+		int r = worker->role == WORKER_EXTRA ? 0 : worker_spawn(worker);
+
+		if (r < 0) {
+			change_explain(group->master, NULL, "%s: cannot start a process: %s",
+				       worker->name, strerror(-r));
+			return EX_OSERR;
+		}
+	}
+	return 0;
 }
 
 /* Ends a process that is still there, as when the event loop was left early. */
@@ -181,19 +204,53 @@ static void worker_close(struct worker *worker)
 	if (worker->pid > 0 && kill(worker->pid, SIGKILL) == 0)
 		(void)waitpid(worker->pid, NULL, 0);
 	fd_close(worker->pidfd);
+	fd_close(worker->probe_fd);
 }
 
-void group_close(struct group *group)
+/* What group_allocate() has made, as far as it came. */
+static void group_fini(struct group *group)
 {
-	for (size_t i = 0; group->workers && i < group->n_workers; i++)
+	bool complete = group->aborts_ns && group->workers && group->watches && group->lanes &&
+			group->inherited && group->endpoints;
+
+	for (size_t i = 0; complete && i < group->n_workers; i++)
 		worker_close(&group->workers[i]);
-	for (unsigned i = 0; group->lanes && i < group->plan.lanes; i++)
+	for (unsigned i = 0; complete && i < group->plan.lanes; i++) {
+		for (size_t l = 0; l < group->lanes[i].n_listeners; l++)
+			endpoint_close(&group->watches[i], l);
+		watch_close(&group->watches[i]);
 		lane_close(&group->lanes[i]);
+	}
 	free(group->aborts_ns);
 	free(group->workers);
 	free(group->watches);
 	free(group->lanes);
-	*group = (struct group){0};
+	free(group->inherited);
+	free(group->endpoints);
+}
+
+void group_free(struct group *group)
+{
+	struct master *master = group->master;
+	struct group **link = &master->groups;
+
+	while (*link != group)
+		link = &(*link)->next;
+	*link = group->next;
+
+	group_fini(group);
+	settings_free(group->owner);
+	free(group);
+	endpoints_sweep(master);
+}
+
+struct group *group_find(const struct master *master, const char *name, enum group_state state)
+{
+	struct group *group = master->groups;
+
+	while (group && (group->state != state || strcmp(group->settings->name, name) != 0))
+		group = group->next;
+	return group;
 }
 
 struct watch *watch_next(const struct master *master, const struct watch *watch)
@@ -203,8 +260,8 @@ struct watch *watch_next(const struct master *master, const struct watch *watch)
 	if (watch && watch + 1 < group->watches + group->plan.lanes)
 		return (struct watch *)watch + 1;
 	if (watch)
-		group++;
-	return group < master->groups + master->n_groups ? group->watches : NULL;
+		group = group->next;
+	return group ? group->watches : NULL;
 }
 
 struct worker *worker_next(const struct master *master, const struct worker *worker)
@@ -214,15 +271,13 @@ struct worker *worker_next(const struct master *master, const struct worker *wor
 	if (worker && worker + 1 < group->workers + group->n_workers)
 		return (struct worker *)worker + 1;
 	if (worker)
-		group++;
-	return group < master->groups + master->n_groups ? group->workers : NULL;
+		group = group->next;
+	return group ? group->workers : NULL;
 }
 
 void groups_forget_others(struct master *master, const struct lane *own)
 {
-	for (size_t i = 0; i < master->n_groups; i++) {
-		struct group *group = &master->groups[i];
-
+	for (struct group *group = master->groups; group; group = group->next) {
 		for (unsigned k = 0; k < group->plan.lanes; k++) {
 			if (&group->lanes[k] != own)
 				lane_close(&group->lanes[k]);

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/title.h"
+#include "master/change.h"
 #include "master/state.h"
 
 static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
@@ -39,13 +40,65 @@ static int on_unsupported(sd_event_source *source, const struct signalfd_siginfo
 	return 0;
 }
 
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	struct master *master = userdata;
+
+	(void)source;
+	(void)info;
+	if (master->phase < MASTER_STOPPING)
+		change_ask(master, &(struct change_request){.kind = CHANGE_RELOAD});
+	return 0;
+}
+
 static const struct {
 	int number;
 	sd_event_signal_handler_t handler;
 } signals[] = {
-	{SIGTERM, on_stop},       {SIGQUIT, on_stop},        {SIGINT, on_stop_now},
-	{SIGHUP, on_unsupported}, {SIGUSR1, on_unsupported},
+	{SIGTERM, on_stop},  {SIGQUIT, on_stop},        {SIGINT, on_stop_now},
+	{SIGHUP, on_reload}, {SIGUSR1, on_unsupported},
 };
+
+static int on_settle(sd_event_source *source, void *userdata)
+{
+	struct master *master = userdata;
+
+	(void)source;
+	change_go_on(master);
+	groups_leave_go_on(master);
+	return 0;
+}
+
+static int on_leave(sd_event_source *source, uint64_t due_us, void *userdata)
+{
+	(void)source;
+	(void)due_us;
+	groups_leave_go_on(userdata);
+	return 0;
+}
+
+void master_settle(struct master *master)
+{
+	int r = sd_event_source_set_enabled(master->settle_source, SD_EVENT_ONESHOT);
+
+	if (r < 0)
+		log_error("the event loop cannot be told to go on: %s", strerror(-r));
+}
+
+/* What comes after all else, and not before it is asked for. Returns 0 or -errno. */
+static int master_prepare_to_settle(struct master *master)
+{
+	int r = sd_event_add_defer(master->event, &master->settle_source, on_settle, master);
+
+	if (r >= 0)
+		r = sd_event_source_set_enabled(master->settle_source, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_time(master->event, &master->leave_source, CLOCK_MONOTONIC,
+				      UINT64_MAX, 1, on_leave, master);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(master->leave_source, SD_EVENT_OFF);
+	return r;
+}
 
 /* The event loop and what wakes it. Returns 0 or -errno. */
 static int master_listen_to_all(struct master *master)
@@ -60,27 +113,23 @@ static int master_listen_to_all(struct master *master)
 	master->notice_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (master->notice_fd < 0)
 		return -errno;
-	return sd_event_add_io(master->event, NULL, master->notice_fd, EPOLLIN, workers_noticed,
-			       master);
+	r = sd_event_add_io(master->event, NULL, master->notice_fd, EPOLLIN, workers_noticed,
+			    master);
+	return r < 0 ? r : master_prepare_to_settle(master);
 }
 
 /* Every listener of every group, before the first worker. Returns 0 or an exit status. */
 static int groups_open(struct master *master)
 {
-	const struct settings *settings = master->settings;
+	for (size_t i = 0; i < master->settings->n_groups; i++) {
+		int status;
+		struct group *group = group_open(master, master->settings,
+						 &master->settings->groups[i], &status);
 
-	master->groups = calloc(settings->n_groups, sizeof(*master->groups));
-	if (!master->groups) {
-		log_error("cannot be set up: %s", strerror(ENOMEM));
-		return EX_OSERR;
-	}
-	for (size_t i = 0; i < settings->n_groups; i++) {
-		master->n_groups = i + 1;
-
-		int status = group_open(master, &master->groups[i], &settings->groups[i]);
-
-		if (status != 0)
+		if (!group)
 			return status;
+		endpoints_take(group);
+		group->state = GROUP_SERVING;
 	}
 	return 0;
 }
@@ -98,24 +147,17 @@ static void group_log(const struct group *group)
 /* Returns 0 or an exit status. */
 static int groups_start(struct master *master)
 {
-	for (size_t i = 0; i < master->n_groups; i++) {
-		struct group *group = &master->groups[i];
+	int r;
+
+	for (struct group *group = master->groups; group; group = group->next) {
+		int status;
 
 		group_log(group);
-		for (size_t k = 0; k < group->n_workers; k++) {
-			struct worker *worker = &group->workers[k];
-			int r = worker->role == WORKER_EXTRA ? 0 : worker_spawn(worker);
-
-			if (r < 0) {
-				log_error("%s: cannot start a process: %s", worker->name,
-					  strerror(-r));
-				return EX_OSERR;
-			}
-		}
+		status = group_start(group);
+		if (status != 0)
+			return status;
 	}
-
-	int r = supervise_begin(master);
-
+	r = supervise_begin(master);
 	if (r < 0) {
 		log_error("workers cannot be watched: %s", strerror(-r));
 		return EX_OSERR;
@@ -166,9 +208,10 @@ static int master_serve(struct master *master)
 	return r;
 }
 
-int master_run(const struct settings *settings)
+int master_run(struct settings *settings, const char *config)
 {
-	struct master master = {.settings = settings, .notice_fd = -1};
+	struct master master = {
+		.settings = settings_ref(settings), .config = config, .notice_fd = -1};
 
 	title_set("laned", "laned: master%s%s", settings->file ? " " : "",
 		  settings->file ? settings->file : "");
@@ -178,10 +221,12 @@ int master_run(const struct settings *settings)
 	int status = master_serve(&master);
 
 	supervise_end(&master);
-	for (size_t i = 0; i < master.n_groups; i++)
-		group_close(&master.groups[i]);
-	free(master.groups);
+	while (master.groups)
+		group_free(master.groups);
+	settings_free(master.settings);
 	account_fini(&master.account);
+	sd_event_source_unref(master.settle_source);
+	sd_event_source_unref(master.leave_source);
 	sd_event_unref(master.event);
 	fd_close(master.notice_fd);
 	return status;

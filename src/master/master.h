@@ -9,6 +9,6 @@
 #include "config/settings.h"
 
 /* Serves until told to stop, all signals blocked. Returns the exit status (sysexits.h). */
-int master_run(const struct settings *settings);
+int master_run(struct settings *settings, const char *config);
 
 #endif

@@ -52,7 +52,7 @@ void lane_line_up(const struct watch *watch)
 {
 	unsigned primaries = watch->group->plan.primaries;
 
-	if (primaries > 1) /* they and all others take turns */
+	if (primaries > 1 || watch->group->state == GROUP_NEW) /* all take turns; nobody may come yet */
 		return;
 	/* A primary that is still starting will be seen here again when it waits. */
 	if (watch->workers[0].pid > 0 && !watch->workers[0].ready)
@@ -72,6 +72,7 @@ static void serving_begins(struct master *master)
 	}
 	master->phase = MASTER_SERVING;
 	log_info("ready");
+	master_settle(master); /* somebody may have asked for a change meanwhile */
 	(void)sd_notify(false, "READY=1");
 }
 
@@ -81,6 +82,12 @@ static void worker_notice(struct worker *worker)
 
 	if (worker->pid == 0 || worker->ready || (phase != WORKER_READY && phase != WORKER_LEFT))
 		return;
+	if (!worker_has_echoed(worker)) {
+		log_error("%s (pid %d): did not echo what it was sent; killed", worker->name,
+			  (int)worker->pid);
+		worker_kill(worker, SIGKILL);
+		return;
+	}
 	worker->ready = true;
 	worker->degraded = false;
 	lane_line_up(worker->watch);
@@ -101,5 +108,7 @@ int workers_noticed(sd_event_source *source, int fd, uint32_t events, void *user
 		serving_begins(master);
 	else if (master->phase >= MASTER_STOPPING)
 		master_stop_go_on(master);
+	else
+		master_settle(master);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "master/change.h"
 #include "master/state.h"
 
 #define FORK_RETRY_NS NS_PER_S
@@ -73,11 +74,16 @@ static uint32_t random_u32(void)
 /* Whether nobody serves, and nobody is about to, in any group. */
 static bool nobody_is_left(const struct master *master)
 {
+	bool any = false;
+
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
+		if (worker->group->state != GROUP_SERVING)
+			continue;
+		any = true;
 		if (worker->pid > 0 || (worker->role != WORKER_EXTRA && !worker->degraded))
 			return false;
 	}
-	return true;
+	return any; /* all groups may have been drained */
 }
 
 /* Its processes end again and again: the others serve on, as long as there are any. */
@@ -122,6 +128,8 @@ void worker_restart(struct worker *worker)
 	stop_if_nobody_is_left(worker->master);
 }
 
+#define END_MAX 96
+
 /* "exited with status 71", "killed by signal 9 (Killed)". */
 static void describe_end(const siginfo_t *info, char *text, size_t size)
 {
@@ -139,11 +147,18 @@ static bool ended_as_told(const siginfo_t *info)
 	return info->si_code == CLD_EXITED && info->si_status == 0;
 }
 
+/* Whether somebody is to come after it: not where no clients come, or none any more. */
+static bool worker_is_wanted(const struct worker *worker)
+{
+	return worker->role != WORKER_EXTRA && worker->group->state != GROUP_NEW &&
+	       worker->watch->queues && lane_is_served(worker->lane);
+}
+
 static void log_end(const struct worker *worker, const siginfo_t *info, uint32_t connections)
 {
 	bool expected = worker->master->phase == MASTER_ENDING || ended_as_told(info);
-	bool again = worker->master->phase < MASTER_STOPPING && worker->role != WORKER_EXTRA;
-	char end[96];
+	bool again = worker->master->phase < MASTER_STOPPING && worker_is_wanted(worker);
+	char end[END_MAX];
 
 	describe_end(info, end, sizeof(end));
 	log_limited(&end_lines, expected ? LOG_DEBUG : LOG_WARNING,
@@ -159,6 +174,7 @@ static void worker_clear(struct worker *worker)
 
 	worker->exit_source = sd_event_source_disable_unref(worker->exit_source);
 	worker->pidfd = fd_close(worker->pidfd);
+	worker->probe_fd = fd_close(worker->probe_fd);
 	worker->pid = 0;
 	worker->ready = false;
 	worker->ended_ns = now_ns;
@@ -191,8 +207,16 @@ int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata
 		log_error("%s: could not start; stopping", worker->name);
 		return sd_event_exit(master->event, info->si_status);
 	}
+	if (worker->group->state == GROUP_NEW) {
+		char end[END_MAX];
+
+		describe_end(info, end, sizeof(end));
+		change_worker_ended(worker, end);
+		return 0;
+	}
 	lane_line_up(worker->watch);
-	if (worker->role != WORKER_EXTRA || !ended_as_told(info))
+	if (worker_is_wanted(worker) || (worker->role == WORKER_EXTRA && !ended_as_told(info)))
 		worker_restart(worker);
+	master_settle(master);
 	return 0;
 }

@@ -48,6 +48,7 @@ struct worker {
 	uint32_t generation; /* how many processes have held the place */
 	pid_t pid;           /* 0: no process */
 	int pidfd;           /* -1: no process */
+	int probe_fd;        /* on which it is to echo something before it is ready; else -1 */
 	bool ready;          /* it has said so, and the master has seen it */
 	bool retiring;       /* an extra worker that is to wait on no listener and to end */
 	bool degraded;       /* its processes end so often that the place is left empty for long */
@@ -92,8 +93,41 @@ struct watch {
 	uint64_t helped_itself;   /* and how many of them by the lane's own workers */
 };
 
+/* A socket that listens on an endpoint: a listener of the lane that serves it. */
+struct member {
+	struct watch *watch; /* of the lane; NULL: none */
+	size_t listener;     /* of the lane */
+};
+
+/* An address that clients connect to: see endpoint.c. */
+struct endpoint {
+	struct endpoint *next;
+	struct address address;
+	bool muted;             /* it lets nobody new in, for good */
+	struct member *members; /* in the kernel's order */
+	size_t n_members;
+	size_t room; /* for members */
+};
+
+enum group_state {
+	GROUP_NEW, /* its workers start; until all of them are ready, others serve its addresses */
+	GROUP_SERVING,
+	GROUP_LEAVING, /* nobody new comes to it; when its connections have ended it is gone */
+};
+
 struct group {
+	struct master *master;
+	struct group *next;
+	enum group_state state;
+	struct settings *owner; /* a reference, for the sake of `settings` */
 	const struct group_settings *settings;
+	struct endpoint **endpoints; /* one for each listener of a lane */
+	size_t n_endpoints;
+	struct member *inherited; /* lane by lane: whose socket a listener is until this serves */
+	unsigned left_with;       /* the number of the change by which it leaves */
+	uint64_t leave_ns;        /* since when it does */
+	uint64_t drain_ns;        /* when its connections are to end, if it leaves */
+	bool draining;            /* they were told to */
 	struct plan plan;
 	unsigned places; /* of workers in each lane, those of extra ones included */
 	rlim_t nofile;   /* of each worker */
@@ -113,14 +147,22 @@ enum master_phase {
 };
 
 struct master {
-	const struct settings *settings;
+	struct settings *settings;
+	const char *config; /* where they come from: see config_load() */
 	struct host_limits host;
 	struct account account;
 	sd_event *event;
 	int notice_fd; /* eventfd: a worker has changed its phase, or wakes the master */
-	struct group *groups;
-	size_t n_groups;
+	struct group *groups; /* those that serve first, in the order of the configuration */
+	struct endpoint *endpoints;
 	enum master_phase phase;
+
+	/* change.c, leave.c */
+	struct change *change;         /* that goes on; NULL: none */
+	struct asked *asked;   /* for later */
+	unsigned changes;              /* made so far: the number of the configuration */
+	sd_event_source *settle_source; /* what is to be done when nothing else is */
+	sd_event_source *leave_source; /* when groups that leave are looked at */
 
 	/* supervise.c */
 	sd_event_source *tick_source;
@@ -144,11 +186,21 @@ struct watch *watch_next(const struct master *master, const struct watch *watch)
 struct worker *worker_next(const struct master *master, const struct worker *worker);
 
 /*
- * Makes a group's plan, maps its lanes and opens their listeners; no worker yet. Returns 0, or an
- * exit status after it has logged why; group_close() in both cases.
+ * Makes a group's plan, maps its lanes, opens or inherits their listeners, and adds it to the others
+ * as GROUP_NEW; no worker yet. `settings` are a part of `owner`. Returns NULL after it has logged
+ * why, with an exit status.
  */
-int group_open(struct master *master, struct group *group, const struct group_settings *settings);
-void group_close(struct group *group);
+struct group *group_open(struct master *master, struct settings *owner,
+			 const struct group_settings *settings, int *ret_status);
+
+/* Takes a group away, with processes that are still there, and frees it. */
+void group_free(struct group *group);
+
+/* The group of that name and state; NULL: none. */
+struct group *group_find(const struct master *master, const char *name, enum group_state state);
+
+/* Starts its workers. Returns 0, or an exit status after it has logged why. */
+int group_start(struct group *group);
 
 /* In a new process: lets go of all lanes but its own. */
 void groups_forget_others(struct master *master, const struct lane *own);
@@ -157,6 +209,9 @@ void groups_forget_others(struct master *master, const struct lane *own);
 
 /* Fills a place with a new process. Returns 0 or -errno. */
 int worker_spawn(struct worker *worker);
+
+/* Of one that says it is ready: whether it has echoed what it was sent, to the last byte. */
+bool worker_has_echoed(struct worker *worker);
 
 /* reap.c */
 
@@ -186,14 +241,26 @@ void worker_kill(struct worker *worker, int signal_number);
  */
 void lane_line_up(const struct watch *watch);
 
+/*
+ * Soon, when nothing else is to be done, a change goes on and groups that leave are looked at: not in
+ * the middle of something that such a group may be part of.
+ */
+void master_settle(struct master *master);
+
 /* Called by the event loop when workers have changed their phase, or want to be looked at. */
 int workers_noticed(sd_event_source *source, int fd, uint32_t events, void *userdata);
 
 /* watch.c */
 
-/* Prepares the watch over a lane whose listeners are open. Returns 0 or -errno. */
+/* Prepares the watch over a lane whose listeners listen. Returns 0 or -errno. */
 int watch_open(struct watch *watch);
 void watch_close(struct watch *watch);
+
+/* Clients come to the lane from now on, or the settings are others. */
+void watch_begin(struct watch *watch);
+
+/* One of its listeners is about to be closed. */
+void watch_drop(struct watch *watch, size_t listener);
 
 /* Sleeps until the kernel reports that somebody waits. */
 void watch_arm(struct watch *watch);
@@ -277,13 +344,64 @@ const char *duration_text(uint64_t ns, char text[static DURATION_MAX]);
 /* The host has stood still: an incident of its own. */
 void host_stalled(struct master *master, uint64_t now_ns, const struct host_evidence *evidence);
 
-/* rotation.c */
+/* endpoint.c */
+
+/*
+ * Finds or makes the endpoints of a new group, with room for its sockets, and opens the listeners of
+ * its lanes: those that serve an address now are inherited, further ones beside them are held.
+ * Returns 0, or an exit status after it has logged why.
+ */
+int endpoints_open(struct group *group, const struct listen_setting *const *addresses);
+
+/*
+ * A group's held listeners begin to listen, and what it inherits gets its backlog. Returns 0, or
+ * -errno with none of them listening.
+ */
+int endpoints_begin(struct group *group);
+
+/* From now on new clients come to the lanes of this group, and to nobody else's sockets that it inherits. */
+void endpoints_take(struct group *group);
+
+/*
+ * Clients are kept away from sockets of groups that leave, and let in to all others. Whenever a group
+ * has come or begins to leave.
+ */
+void endpoints_settle(struct master *master);
+
+/* Nobody new comes in anywhere; whoever is in a queue, or on the way into it, is still served. */
+void endpoints_mute(struct master *master);
+
+/* Whether the lane's socket is its own alone: nobody has inherited it. */
+bool endpoint_has(const struct watch *watch, size_t listener);
+
+/* Closes a listener of a lane, and with it the socket, if nobody has inherited that. */
+void endpoint_close(struct watch *watch, size_t listener);
+
+/* Forgets endpoints that have no socket and belong to no group. */
+void endpoints_sweep(struct master *master);
 
 /*
  * Takes a lane out of the rotation of new clients, or brings it back; not if no other one would be
  * left. Returns whether it could be done.
  */
 bool lane_steer(struct watch *watch, bool away);
+
+/* leave.c */
+
+/*
+ * A group that is GROUP_LEAVING begins to go: its workers give up what others have inherited, and the
+ * rest when it is empty.
+ */
+void group_leave(struct group *group);
+
+/* A group that never served leaves at once. */
+void group_abandon(struct group *group);
+
+/* Whether nobody waits any more on a listener that another group has inherited. */
+bool group_has_handed_over(const struct group *group);
+
+/* Does what is due about groups that leave, and frees those that are gone. */
+void groups_leave_go_on(struct master *master);
 
 /* supervise.c */
 
@@ -306,5 +424,8 @@ void master_stop_now(struct master *master);
 
 /* While stopping: closes what nobody waits on any longer, and ends when no process is left. */
 void master_stop_go_on(struct master *master);
+
+/* Lets a worker end its connections, as soon as they are quiet. */
+void worker_drain(struct worker *worker);
 
 #endif

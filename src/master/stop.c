@@ -8,35 +8,21 @@
 
 #include <systemd/sd-daemon.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "master/change.h"
 #include "master/state.h"
 #include "net/listener.h"
 
 /* Closed for good: nobody waits there any longer, and nobody has to be watched. */
 static void lane_listeners_close(struct watch *watch)
 {
-	struct lane *lane = watch->lane;
-
+	for (size_t i = 0; i < watch->lane->n_listeners; i++)
+		endpoint_close(watch, i);
 	watch_close(watch);
-	for (size_t i = 0; i < lane->n_listeners; i++)
-		lane->listeners[i] = fd_close(lane->listeners[i]);
 }
 
-/* Nobody new comes in; whoever is in the queue, or on the way into it, is still served. */
-static void lane_listeners_mute(const struct lane *lane)
-{
-	for (size_t i = 0; i < lane->n_listeners; i++) {
-		int r = listener_mute(lane->listeners[i]);
-
-		if (r < 0)
-			log_warning("%s: new clients cannot be kept out while it is drained: %s",
-				    lane->name, strerror(-r));
-	}
-}
-
-static void worker_drain(struct worker *worker)
+void worker_drain(struct worker *worker)
 {
 	worker->restart_source = sd_event_source_disable_unref(worker->restart_source);
 	atomic_store(&worker_line(worker)->drain, 1);
@@ -72,8 +58,8 @@ void master_stop(struct master *master)
 	log_info("stopping: what waits is served, then quiet connections end");
 	(void)sd_notify(false, "STOPPING=1");
 
-	for (struct watch *watch = NULL; (watch = watch_next(master, watch));)
-		lane_listeners_mute(watch->lane);
+	change_cancel(master);
+	endpoints_mute(master);
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
 		worker_drain(worker);
 

@@ -59,6 +59,7 @@ static bool worker_needs_looks(const struct worker *worker)
 {
 	if (worker->pid == 0)
 		return worker->role == WORKER_PRIMARY && worker->group->plan.lanes > 1 &&
+		       worker->group->state == GROUP_SERVING &&
 		       settings_of(worker->master)->steer_after_ns > 0;
 	if (worker->heartbeat.told_ns < worker->master->woken_ns ||
 	    worker->heartbeat.told_ns < worker->watch->stirred_ns)
@@ -217,7 +218,8 @@ static void check_all(struct master *master, uint64_t now_ns)
 			worker_ping(worker, now_ns);
 	}
 	for (struct watch *watch = NULL; !stopping && (watch = watch_next(master, watch));) {
-		lane_check_rotation(watch, now_ns);
+		if (watch->group->state == GROUP_SERVING)
+			lane_check_rotation(watch, now_ns);
 		extras_retire(watch, now_ns);
 	}
 	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
@@ -253,11 +255,8 @@ int supervise_begin(struct master *master)
 
 	if (r < 0)
 		return r;
-	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
-		r = watch_open(watch);
-		if (r < 0)
-			return r;
-	}
+	for (struct watch *watch = NULL; (watch = watch_next(master, watch));)
+		watch_begin(watch);
 	master->throttled_ns = UINT64_MAX;
 	supervise_wake(master);
 	return 0;

@@ -53,27 +53,25 @@ int watch_open(struct watch *watch)
 		if (r < 0)
 			return r;
 	}
-	atomic_store(&lane->board->late_after_ms,
-		     (uint32_t)(watch->master->settings->supervision.rescue_after_ns / NS_PER_MS));
-	watch->looking = true; /* at first, and then armed */
 	return 0;
 }
 
-void watch_close(struct watch *watch)
+void watch_begin(struct watch *watch)
 {
-	for (size_t i = 0; watch->queues && i < watch->lane->n_listeners; i++)
-		sd_event_source_disable_unref(watch->queues[i].source);
-	free(watch->queues);
-	watch->queues = NULL;
-	watch->looking = false;
+	const struct supervision_settings *settings = &watch->master->settings->supervision;
+
+	atomic_store(&watch->lane->board->late_after_ms,
+		     (uint32_t)(settings->rescue_after_ns / NS_PER_MS));
+	watch->looking = lane_has_listener(watch->lane); /* at first, and then armed */
 }
 
 void watch_arm(struct watch *watch)
 {
 	watch->looking = false;
 	for (size_t i = 0; i < watch->lane->n_listeners; i++) {
+		sd_event_source *source = watch->queues[i].source;
 		/* Who has come since the last look is reported at once. */
-		int r = sd_event_source_set_enabled(watch->queues[i].source, SD_EVENT_ON);
+		int r = source ? sd_event_source_set_enabled(source, SD_EVENT_ON) : 0;
 
 		if (r < 0) { /* fs.epoll.max_user_watches: goes on looking, which takes none */
 			watch->looking = true;
@@ -121,7 +119,7 @@ static uint64_t queues_look(struct watch *watch, uint64_t now_ns)
 	for (size_t i = 0; i < lane->n_listeners; i++) {
 		/* First what was accepted: who is accepted in between is then missing in both. */
 		uint64_t accepted = lane_accepted(lane, i);
-		int depth = listener_depth(lane->listeners[i]);
+		int depth = lane->listeners[i] < 0 ? 0 : listener_depth(lane->listeners[i]);
 		uint64_t queue_ns;
 
 		if (depth < 0)
@@ -244,6 +242,33 @@ static void lateness_ends(struct watch *watch)
 	}
 	atomic_fetch_add(&watch->lane->board->lateness, 1);
 	watch->called_ns = 0;
+}
+
+void watch_drop(struct watch *watch, size_t listener)
+{
+	struct queue *queue = watch->queues ? &watch->queues[listener] : NULL;
+
+	if (!queue)
+		return;
+	queue->source = sd_event_source_disable_unref(queue->source);
+	queue->mark_ns = 0;
+	for (size_t i = 0; i < watch->lane->n_listeners; i++) {
+		if (watch->queues[i].source)
+			return;
+	}
+	watch->looking = false; /* nobody can wait there any more */
+	watch->depth = 0;
+	if (lane_is_late(watch))
+		lateness_ends(watch);
+}
+
+void watch_close(struct watch *watch)
+{
+	for (size_t i = 0; watch->queues && i < watch->lane->n_listeners; i++)
+		watch_drop(watch, i);
+	free(watch->queues);
+	watch->queues = NULL;
+	watch->looking = false;
 }
 
 /*

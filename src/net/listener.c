@@ -71,16 +71,14 @@ int listener_open(const struct address *address, enum listener_place place, int 
 	/* Never left to net.ipv6.bindv6only: a [::] that takes 0.0.0.0 along hides a mistake. */
 	if (r == 0 && address->sa.sa_family == AF_INET6)
 		r = option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	if (r == 0 && place == LISTENER_FURTHER)
+	if (r == 0 && place != LISTENER_FIRST)
 		r = OPTIONS_SET(fd, shared);
 	if (r == 0 && bind(fd, &address->sa, address->length) < 0)
 		r = -errno;
-	if (r == 0 && listen(fd, backlog) < 0)
-		r = -errno;
+	if (r == 0 && place != LISTENER_HELD)
+		r = listener_begin(fd, backlog);
 	if (r == 0 && place == LISTENER_FIRST)
 		r = OPTIONS_SET(fd, shared);
-	if (r == 0)
-		r = OPTIONS_SET(fd, inherited);
 	if (r < 0)
 		return r;
 
@@ -88,6 +86,13 @@ int listener_open(const struct address *address, enum listener_place place, int 
 
 	fd = -1; /* the caller's */
 	return opened;
+}
+
+int listener_begin(int fd, int backlog)
+{
+	if (listen(fd, backlog) < 0)
+		return -errno;
+	return OPTIONS_SET(fd, inherited);
 }
 
 bool listener_family_usable(int family)

@@ -12,6 +12,7 @@
 enum listener_place {
 	LISTENER_FIRST,   /* the first lane's: refused if anybody else has the address */
 	LISTENER_FURTHER, /* another lane's, beside ours that is open already */
+	LISTENER_HELD,    /* likewise, but no client finds it before listener_begin() */
 };
 
 /*
@@ -25,6 +26,12 @@ enum listener_place {
  * bind.
  */
 int listener_open(const struct address *address, enum listener_place place, int backlog);
+
+/*
+ * Lets clients queue on a LISTENER_HELD; or changes the backlog of one that listens already, with no
+ * effect on those who wait. Returns 0 or -errno.
+ */
+int listener_begin(int fd, int backlog);
 
 /* Whether this host has addresses of the family at all: AF_INET, AF_INET6. */
 bool listener_family_usable(int family);

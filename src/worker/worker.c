@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +51,12 @@ static void die_with_master(const struct worker_start *start)
 		_exit(EX_OSERR);
 }
 
-/* Keeps what is the worker's: the lane's descriptors, the way to the master, the log. */
+/* Keeps what is the worker's: the lane's descriptors, the way to the master, probe, the log. */
 static void keep_descriptors(const struct worker_start *start)
 {
 	const struct lane *lane = start->lane;
 	size_t n = 0;
-	_cleanup_(freep) int *keep = calloc(lane->n_listeners + 3, sizeof(*keep));
+	_cleanup_(freep) int *keep = calloc(lane->n_listeners + 4, sizeof(*keep));
 
 	if (!keep)
 		worker_fail(start, "cannot start", ENOMEM);
@@ -63,6 +64,7 @@ static void keep_descriptors(const struct worker_start *start)
 		keep[n++] = lane->listeners[i];
 	keep[n++] = lane->look_fd;
 	keep[n++] = lane->notice_fd;
+	keep[n++] = start->probe_fd;
 	keep[n++] = log_fd();
 
 	int r = fd_close_all_but(keep, n);
@@ -123,6 +125,13 @@ static void worker_enter(struct self *self, enum worker_phase phase)
 	(void)eventfd_write(self->start->lane->notice_fd, 1);
 }
 
+/* The lane has no listener any more: what is left are connections. */
+static void worker_leave(struct self *self)
+{
+	title_set("laned-worker", "laned: worker %s leaving", self->start->name);
+	worker_enter(self, WORKER_LEFT);
+}
+
 /* Goes to the listeners, away from them, or behind the others there. */
 static void worker_take_place(struct self *self)
 {
@@ -145,6 +154,7 @@ static void worker_obey(struct self *self)
 {
 	/* First how many orders there were, then what they say: one that comes now is for later. */
 	uint32_t asked = atomic_load(&self->line->asked);
+	bool gave_up;
 
 	if (asked == atomic_load_explicit(&self->line->answered, memory_order_relaxed))
 		return;
@@ -153,8 +163,13 @@ static void worker_obey(struct self *self)
 		self->drain_ms = clock_coarse_ms();
 		engine_drain(&self->engine);
 	}
+	gave_up = engine_give_up(&self->engine);
+	if (gave_up && !lane_has_listener(self->start->lane))
+		worker_leave(self);
 	worker_take_place(self);
 	atomic_store(&self->line->answered, asked);
+	if (gave_up) /* the master waits for that */
+		(void)eventfd_write(self->start->lane->notice_fd, 1);
 }
 
 /* Whether a draining worker has nothing left to do. */
@@ -165,7 +180,7 @@ static bool worker_drained(struct self *self)
 		    !engine_empty_queues(&self->engine))
 			return false;
 		engine_leave(&self->engine);
-		worker_enter(self, WORKER_LEFT);
+		worker_leave(self);
 	}
 	return self->engine.held == 0;
 }
@@ -175,7 +190,8 @@ static bool worker_is_done(struct self *self)
 {
 	if (self->draining)
 		return worker_drained(self);
-	return self->retired && self->engine.held == 0;
+	return self->engine.held == 0 &&
+	       (self->retired || atomic_load(&self->line->phase) == WORKER_LEFT);
 }
 
 static int worker_loop(struct self *self)
@@ -214,6 +230,21 @@ static_assert(FAULT_PRIMARY == 1 << WORKER_PRIMARY && FAULT_STANDBY == 1 << WORK
 		      FAULT_EXTRA == 1 << WORKER_EXTRA,
 	      "a fault names roles by the bits of their numbers");
 
+/*
+ * Serves the probe as it will serve clients: who waits on the listeners or says that it is ready has
+ * echoed something.
+ */
+static int worker_probe(struct self *self)
+{
+	/* The lowest number, as accepted ones have: there is a record for it. */
+	int fd = fcntl(self->start->probe_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	fd_close(self->start->probe_fd);
+	return engine_probe(&self->engine, fd);
+}
+
 _Noreturn void worker_run(const struct worker_start *start)
 {
 	struct self self = {
@@ -226,6 +257,8 @@ _Noreturn void worker_run(const struct worker_start *start)
 
 	int r = worker_open(&self);
 
+	if (r == 0)
+		r = worker_probe(&self);
 	/* It waits on the listeners, if it is to, before it says that it is ready. */
 	self.listen_turn = atomic_load(&self.line->listen_turn);
 	if (r == 0 && self.listen_turn > 0)

@@ -26,6 +26,7 @@ struct worker_start {
 	enum worker_role role;
 	const struct plan *plan; /* of the group: who else serves the lane from the start */
 	rlim_t nofile;
+	int probe_fd; /* a connection that it has to serve before it is ready */
 	const struct account *account;
 	pid_t master;
 };

@@ -3,6 +3,7 @@ Faults that others have met in daemons of this kind, each provoked on purpose: n
 nobody who is there, is to notice.
 """
 
+import itertools
 import collections
 import os
 import random
@@ -72,7 +73,8 @@ def test_beating_is_not_accepting(start):
     with connect(laned.port) as held:
         assert who(held) == "0.0"
         _, hard = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
-        full = max(descriptors(worker.pid)) + 1
+        open_ones = descriptors(worker.pid)
+        full = next(number for number in itertools.count() if number not in open_ones)
         resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (full, hard))
 
         def beat():

@@ -9,7 +9,7 @@ from client import Callers, connect, echo
 from laned import Daemon, Ports, configuration, eventually, status_field
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGUSR1])
 def test_ignored_by_the_master(start, number):
     """The master says in the log that it ignores the signal, and serves on."""
     laned = start(workers=2)
