@@ -38,8 +38,12 @@ static void listener_give_up(struct watch *watch, size_t listener)
 static void lane_tell_workers(struct watch *watch)
 {
 	for (unsigned i = 0; i < watch->n_workers; i++) {
-		if (watch->workers[i].pid > 0)
-			worker_tell(&watch->workers[i]);
+		struct worker *worker = &watch->workers[i];
+
+		if (worker->pid == 0)
+			continue;
+		worker_tell(worker);
+		worker->leave_order = atomic_load(&worker_line(worker)->asked);
 	}
 }
 
@@ -69,9 +73,10 @@ bool group_has_handed_over(const struct group *group)
 {
 	for (size_t i = 0; i < group->n_workers; i++) {
 		const struct worker *worker = &group->workers[i];
-		const struct worker_line *line = worker_line(worker);
+		uint32_t answered = atomic_load(&worker_line(worker)->answered);
 
-		if (worker->pid > 0 && atomic_load(&line->answered) != atomic_load(&line->asked))
+		if (worker->pid > 0 && worker->leave_order != 0 &&
+		    (int32_t)(answered - worker->leave_order) < 0)
 			return false;
 	}
 	return true;

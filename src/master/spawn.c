@@ -50,6 +50,7 @@ static void worker_prepare(struct worker *worker)
 	worker->generation++;
 	worker->ready = false;
 	worker->retiring = false;
+	worker->leave_order = 0;
 	worker->started_ns = clock_now_ns();
 	worker->heartbeat = (struct heartbeat){
 		.beats = atomic_load(&line->beats),

@@ -50,6 +50,7 @@ struct worker {
 	int pidfd;           /* -1: no process */
 	int probe_fd;        /* on which it is to echo something before it is ready; else -1 */
 	bool ready;          /* it has said so, and the master has seen it */
+	uint32_t leave_order; /* the order to give listeners up; 0: it was not told to */
 	bool retiring;       /* an extra worker that is to wait on no listener and to end */
 	bool degraded;       /* its processes end so often that the place is left empty for long */
 	uint64_t started_ns; /* clock_now_ns() */

@@ -26,7 +26,7 @@ FULL = os.environ.get("LANED_TEST_FULL") == "1"  # the large figures, which take
 PATIENCE_S = 60 if SANITIZED else 30  # an event that takes longer does not come any more
 
 TOPOLOGIES = ["shared-listener", "reuseport", "reuseport+standby"]
-TOP_KEYS = {"user", "drain_timeout", "log", "supervision", "allow_faults"}
+TOP_KEYS = {"user", "drain_timeout", "max_generations", "log", "supervision", "allow_faults"}
 NOBODY = 65534
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 COMPLAINTS = ("runtime error:", "AddressSanitizer", "LeakSanitizer", "Assertion")
@@ -333,6 +333,28 @@ class Daemon:
         self.wait_until(wanted, what)
         return wanted()
 
+    def reports(self):
+        """What has been said of reloads so far: "RELOADING=1" and "READY=1", in their order."""
+        lines = [line for _, text in self.notices for line in text.splitlines()]
+        return [line for line in lines if line in ("RELOADING=1", "READY=1")]
+
+    def rewrite(self, text=None, **keys):
+        """Changes the configuration file, all of it. Ports are what they were."""
+        self.text = self.ports.fill(text or configuration(**keys))
+        self.file.write_text(self.text)
+
+    def reload(self, text=None, **keys):
+        """Changes the file, if anything is given, and waits until that is in effect or refused."""
+        if text or keys:
+            self.rewrite(text, **keys)
+        before = self.reports().count("READY=1")
+        self.signal(signal.SIGHUP)
+        self.wait_until(
+            lambda: self.reports().count("READY=1") > before or self.returncode is not None,
+            "the end of a reload",
+        )
+        assert self.returncode is None, self.log()
+
     def wait_end(self, patience_s=PATIENCE_S):
         """Waits for the end of the master and returns its exit status."""
         self.wait_until(lambda: self.returncode is not None, "the end of the master", patience_s)
@@ -492,6 +514,14 @@ class Gate:
         for path in self.folder.glob("at.*"):
             path.unlink()
         fcntl.flock(self.lock_file, fcntl.LOCK_EX)
+
+    def probe(self, what):
+        """How workers that start fare: "wait" for unlock(), "spoil" what they are to echo, or well."""
+        path = self.folder / "probe"
+        if what:
+            path.write_text(what)
+        else:
+            path.unlink()
 
     def wait_held(self, laned):
         """Waits until a worker stands at the gate or the lock, and returns it."""
