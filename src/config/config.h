@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "config/report.h"
+#include "config/schema.h"
 #include "config/settings.h"
 
 #define CONFIG_INSTALLED_FILE SYSCONFDIR "/laned/laned.conf"
@@ -32,6 +33,13 @@ enum config_dump { CONFIG_DUMP_ALL, CONFIG_DUMP_CHANGED /* only what differs fro
  * same settings, and the same text again. Errors are those of the stream.
  */
 void config_dump(const struct settings *settings, enum config_dump what, FILE *stream);
+
+/*
+ * Writes one value as it stands in a file, or a group in its braces with what differs from the
+ * default, without a line break. `base` is the structure of the key's scope.
+ */
+void config_dump_value(const struct schema_key *key, const void *base, FILE *stream);
+void config_dump_group(const struct group_settings *group, FILE *stream);
 
 /*
  * Writes one value as a line, without quotes: "drain_timeout", "log.level", "groups.echo.backlog";

@@ -11,13 +11,20 @@
 struct dump {
 	FILE *stream;
 	enum config_dump what;
+	bool on_one_line;
 	unsigned depth; /* of braces */
 };
 
 static void begin_line(const struct dump *dump)
 {
-	for (unsigned i = 0; i < dump->depth; i++)
+	for (unsigned i = 0; i < dump->depth && !dump->on_one_line; i++)
 		fputc('\t', dump->stream);
+}
+
+static void end_line(const struct dump *dump, const char *text)
+{
+	fputs(text, dump->stream);
+	fputc(dump->on_one_line ? ' ' : '\n', dump->stream);
 }
 
 /* Writes a string in quotes, as libconfig reads it. */
@@ -46,18 +53,18 @@ static void dump_entries(struct dump *dump, const struct schema_key *key, const 
 
 	for (size_t i = 0; (entry = value_item(key, base, i)); i++) {
 		begin_line(dump);
-		fputs("{\n", dump->stream);
+		end_line(dump, "{");
 		dump->depth++;
 		dump_scope(dump, key->entry, entry);
 		dump->depth--;
 		begin_line(dump);
-		fputs(value_item(key, base, i + 1) ? "},\n" : "}\n", dump->stream);
+		end_line(dump, value_item(key, base, i + 1) ? "}," : "}");
 	}
 }
 
 static void write_list(struct dump *dump, const struct schema_key *key, const void *base)
 {
-	fputs("(\n", dump->stream);
+	end_line(dump, "(");
 	dump->depth++;
 	dump_entries(dump, key, base);
 	dump->depth--;
@@ -143,7 +150,7 @@ static void dump_key(struct dump *dump, const struct schema_key *key, const void
 	begin_line(dump);
 	fprintf(dump->stream, "%s = ", dot ? dot + 1 : key->path);
 	write_value(dump, key, base);
-	fputs(";\n", dump->stream);
+	end_line(dump, ";");
 }
 
 /* All keys of a scope; those with the same "log." before their names stand in braces together. */
@@ -161,14 +168,15 @@ static void dump_scope(struct dump *dump, enum schema_scope scope, const void *b
 		if (open && strncmp(key->path, open, open_length) != 0) {
 			dump->depth--;
 			begin_line(dump);
-			fputs("};\n", dump->stream);
+			end_line(dump, "};");
 			open = NULL;
 		}
 		if (!open && dot) {
 			open = key->path;
 			open_length = (size_t)(dot + 1 - key->path);
 			begin_line(dump);
-			fprintf(dump->stream, "%.*s = {\n", (int)open_length - 1, key->path);
+			fprintf(dump->stream, "%.*s = ", (int)open_length - 1, key->path);
+			end_line(dump, "{");
 			dump->depth++;
 		}
 		dump_key(dump, key, base);
@@ -176,7 +184,7 @@ static void dump_scope(struct dump *dump, enum schema_scope scope, const void *b
 	if (open) {
 		dump->depth--;
 		begin_line(dump);
-		fputs("};\n", dump->stream);
+		end_line(dump, "};");
 	}
 }
 
@@ -185,6 +193,22 @@ void config_dump(const struct settings *settings, enum config_dump what, FILE *s
 	struct dump dump = {.stream = stream, .what = what};
 
 	dump_scope(&dump, SCHEMA_TOP, settings);
+}
+
+void config_dump_value(const struct schema_key *key, const void *base, FILE *stream)
+{
+	struct dump dump = {.stream = stream, .what = CONFIG_DUMP_CHANGED, .on_one_line = true};
+
+	write_value(&dump, key, base);
+}
+
+void config_dump_group(const struct group_settings *group, FILE *stream)
+{
+	struct dump dump = {.stream = stream, .what = CONFIG_DUMP_CHANGED, .on_one_line = true};
+
+	end_line(&dump, "{");
+	dump_scope(&dump, SCHEMA_GROUP, group);
+	fputc('}', stream);
 }
 
 /* Finds the value that "log.level" or "groups.echo.backlog" names. NULL: none. */

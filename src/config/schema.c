@@ -85,14 +85,15 @@ const struct schema_key schema_keys[] = {
 	}, {
 		.path = "drain_timeout", TOP(drain_timeout_ns, drain_timeout_origin),
 		.type = SCHEMA_TIME, .default_text = "30s", .max = 1 * H,
-		.help = "how long connections that are busy may go on when laned stops",
+		.help = "how long busy connections may go on when laned stops or a reload replaces their group",
 	}, {
 		.path = "max_generations", TOP(max_generations, max_generations_origin),
 		.type = SCHEMA_INTEGER, .unit = "generations", .default_text = "8", .min = 1, .max = 100,
-		.help = "old generations",
+		.help = "old generations of groups that may have connections left after reloads",
 	}, {
 		.path = "log.target", TOP(log_target, log_target_origin),
 		.type = SCHEMA_LEVEL, .default_text = "auto", .choices = targets,
+		.reload = SCHEMA_RESTART,
 		.help = "where the log goes; auto: the journal if stderr leads there, else stderr",
 	}, {
 		.path = "log.level", TOP(log_level, log_level_origin),

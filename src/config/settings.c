@@ -1,7 +1,7 @@
 #include "config/settings.h"
-#include "config/diff.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool numbers_have(const struct numbers_setting *setting, unsigned number)
 {
@@ -30,6 +30,17 @@ struct settings *settings_ref(struct settings *settings)
 {
 	settings->references++;
 	return settings;
+}
+
+const char *settings_add_file(struct settings *settings, const char *file)
+{
+	char **files = reallocarray(settings->files, settings->n_files + 1, sizeof(*files));
+
+	if (!files)
+		return NULL;
+	settings->files = files;
+	files[settings->n_files] = strdup(file);
+	return files[settings->n_files] ? files[settings->n_files++] : NULL;
 }
 
 struct settings *settings_free(struct settings *settings)

@@ -179,7 +179,16 @@ struct settings {
 	size_t n_files;
 };
 
-/* Releases the settings. NULL is fine. Returns NULL, to be assigned. */
+/* Takes one more reference to the settings, for settings_free(). Returns them. */
+struct settings *settings_ref(struct settings *settings);
+
+/* Drops a reference; the last one releases the settings. NULL is fine. Returns NULL, to be assigned. */
 struct settings *settings_free(struct settings *settings);
+
+/*
+ * Makes the settings own a copy of the name of a file, for origins to point into. Returns it, or NULL
+ * without memory.
+ */
+const char *settings_add_file(struct settings *settings, const char *file);
 
 #endif

@@ -15,6 +15,7 @@
 
 static const char builtin_dump[] = "user = \"\";\n"
 				   "drain_timeout = \"30s\";\n"
+				   "max_generations = 8;\n"
 				   "log = {\n"
 				   "\ttarget = \"auto\";\n"
 				   "\tlevel = \"info\";\n"
