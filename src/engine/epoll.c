@@ -62,8 +62,8 @@ static int epoll_listen(struct engine *engine)
 	epoll_unlisten(engine);
 	for (size_t i = 0; i < engine->lane->n_listeners && r == 0; i++) {
 		if (engine->lane->listeners[i] >= 0)
-			r = epoll_add(engine, engine->lane->listeners[i],
-				      EPOLLIN | EPOLLEXCLUSIVE, i);
+			r = epoll_add(engine, engine->lane->listeners[i], EPOLLIN | EPOLLEXCLUSIVE,
+				      i);
 	}
 	return r;
 }

@@ -34,7 +34,7 @@ struct lane {
 	struct pool pool;
 	struct conn *tables;
 	_Atomic uint64_t *accepts;  /* clients accepted, by worker and listener; by that worker */
-	_Atomic uint64_t *given_up; /* by listener, 1: no worker waits on it any more; by the master */
+	_Atomic uint64_t *given_up; /* by listener, 1: workers are to leave it; by the master */
 	int *listeners;             /* non-blocking; -1: closed */
 	size_t n_listeners;
 	int look_fd;   /* eventfd: an edge tells every worker to look at the queue again */

@@ -16,7 +16,7 @@
 #include "master/state.h"
 
 #define READY_NS     (30 * NS_PER_S) /* for new workers to be ready */
-#define HAND_OVER_NS (1 * NS_PER_S)  /* for old ones to leave the queues, then one goes on without */
+#define HAND_OVER_NS (1 * NS_PER_S) /* for old ones to leave the queues, then one goes on without */
 
 /* Somebody who asked for a change. */
 struct asked {
@@ -26,7 +26,7 @@ struct asked {
 };
 
 struct change {
-	struct asked *asked; /* who waits for it: several, if all want a reload */
+	struct asked *asked;       /* who waits for it: several, if all want a reload */
 	struct settings *before;   /* in effect when it began */
 	struct settings *settings; /* that are to be */
 	struct report report;
@@ -173,8 +173,9 @@ static const char *kind_name(const struct change *change)
 /* "echo replaced, web added" */
 static const char *steps_text(const struct change *change, char *text, size_t size)
 {
-	static const char *const did[] = {
-		[CHANGE_ADDS] = "added", [CHANGE_REPLACES] = "replaced", [CHANGE_REMOVES] = "removed"};
+	static const char *const did[] = {[CHANGE_ADDS] = "added",
+					  [CHANGE_REPLACES] = "replaced",
+					  [CHANGE_REMOVES] = "removed"};
 	size_t length = 0;
 
 	(void)snprintf(text, size, "no group replaced");
@@ -288,7 +289,8 @@ static void change_finish(struct master *master, enum change_outcome outcome)
 
 /* --- Its plan ---------------------------------------------------------------------------------- */
 
-static const struct group_settings *settings_group(const struct settings *settings, const char *name)
+static const struct group_settings *settings_group(const struct settings *settings,
+						   const char *name)
 {
 	for (size_t i = 0; i < settings->n_groups; i++) {
 		if (strcmp(settings->groups[i].name, name) == 0)
@@ -362,7 +364,8 @@ static int change_plan(struct master *master, struct change *change)
 			add_step(change, next->name, action);
 	}
 	for (const struct group *group = master->groups; group; group = group->next) {
-		if (group->state == GROUP_SERVING && !settings_group(settings, group->settings->name))
+		if (group->state == GROUP_SERVING &&
+		    !settings_group(settings, group->settings->name))
 			add_step(change, group->settings->name, CHANGE_REMOVES);
 	}
 	return 0;
@@ -426,8 +429,8 @@ static void groups_sort(struct master *master)
 	struct group *rest = master->groups, *sorted = NULL, **end = &sorted;
 
 	for (size_t i = 0; i < master->settings->n_groups; i++) {
-		struct group *group =
-			group_find(master, master->settings->groups[i].name, GROUP_SERVING);
+		struct group *group = group_find(master, master->settings->groups[i].name,
+						 GROUP_SERVING);
 		struct group **link = &rest;
 
 		if (!group)
@@ -589,7 +592,8 @@ static int change_keep(struct master *master, struct change *change)
 	if (!name || group_find(master, name, GROUP_SERVING))
 		return 0;
 	fprintf(change->stream, "%s \"%s\"\n",
-		settings_group(master->settings, name) ? "drained already: group" : "there is no group",
+		settings_group(master->settings, name) ? "drained already: group"
+						       : "there is no group",
 		name);
 	return -ENOENT;
 }

@@ -60,7 +60,7 @@ struct change_request {
 	enum change_kind kind;
 	const char *group;  /* of CHANGE_RESTART, CHANGE_DRAIN; NULL: all */
 	bool dry_run;       /* of CHANGE_RELOAD: only says what would be done */
-	change_done_t done; /* called once, perhaps before change_ask() returns; NULL: nobody waits */
+	change_done_t done; /* called once, perhaps before change_ask() returns; NULL: by nobody */
 	void *userdata;
 };
 

@@ -129,7 +129,8 @@ void endpoints_settle(struct master *master)
 			continue;
 		}
 		r = endpoint_rotate(endpoint, BUT_NONE);
-		if (r == -ESRCH) { /* all that serve were steered away from; better they than nobody */
+		if (r ==
+		    -ESRCH) { /* all that serve are steered away from: better they than nobody */
 			for (size_t i = 0; i < endpoint->n_members; i++)
 				endpoint->members[i].watch->steered = false;
 			r = endpoint_rotate(endpoint, BUT_NONE);
@@ -235,8 +236,8 @@ static int lane_get_listener(struct group *group, unsigned lane, size_t listener
 int endpoints_open(struct group *group, const struct listen_setting *const *addresses)
 {
 	for (size_t i = 0; i < group->n_endpoints; i++) {
-		group->endpoints[i] =
-			endpoint_get(group->master, &addresses[i]->address, group->plan.lanes);
+		group->endpoints[i] = endpoint_get(group->master, &addresses[i]->address,
+						   group->plan.lanes);
 		if (!group->endpoints[i]) {
 			change_explain(group->master, NULL, "%s: cannot be set up: %s",
 				       group->settings->name, strerror(ENOMEM));
@@ -250,9 +251,8 @@ int endpoints_open(struct group *group, const struct listen_setting *const *addr
 			if (fd < 0) {
 				change_explain(group->master, &addresses[i]->origin,
 					       "%s: cannot listen on %s: %s%s",
-					       group->lanes[lane].name,
-					       addresses[i]->address.text, strerror(-fd),
-					       bind_hint(-fd));
+					       group->lanes[lane].name, addresses[i]->address.text,
+					       strerror(-fd), bind_hint(-fd));
 				return bind_status(-fd);
 			}
 			group->lanes[lane].listeners[i] = fd;

@@ -21,7 +21,7 @@
  * if both ends have to repeat themselves once.
  */
 #define HANDSHAKE_NS (3 * NS_PER_S)
-#define LAST_NS      (2 * NS_PER_S)   /* for connections that were told to end */
+#define LAST_NS      (2 * NS_PER_S) /* for connections that were told to end */
 #define LOOK_NS      (100 * NS_PER_MS)
 
 static bool group_leaves(const struct group *group)
@@ -95,7 +95,8 @@ static struct group *groups_oldest(const struct master *master, uint64_t now_ns,
 
 		if (!group_leaves(group) || group->drain_ns <= now_ns)
 			continue;
-		for (const struct group *other = master->groups; other != group; other = other->next)
+		for (const struct group *other = master->groups; other != group;
+		     other = other->next)
 			counted |= group_leaves(other) && other->drain_ns > now_ns &&
 				   other->left_with == group->left_with;
 		*ret_n += !counted;
@@ -294,9 +295,9 @@ void groups_leave_go_on(struct master *master)
 	int r = sd_event_source_set_time(master->leave_source, due_ns / NS_PER_US);
 
 	if (r >= 0)
-		r = sd_event_source_set_enabled(master->leave_source,
-						due_ns == UINT64_MAX ? SD_EVENT_OFF
-								     : SD_EVENT_ONESHOT);
+		r = sd_event_source_set_enabled(master->leave_source, due_ns == UINT64_MAX
+									      ? SD_EVENT_OFF
+									      : SD_EVENT_ONESHOT);
 	if (r < 0)
 		log_error("cannot set a timer: %s; groups that leave stay", strerror(-r));
 }

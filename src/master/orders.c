@@ -52,7 +52,8 @@ void lane_line_up(const struct watch *watch)
 {
 	unsigned primaries = watch->group->plan.primaries;
 
-	if (primaries > 1 || watch->group->state == GROUP_NEW) /* all take turns; nobody may come yet */
+	/* All take turns; or nobody may come yet. */
+	if (primaries > 1 || watch->group->state == GROUP_NEW)
 		return;
 	/* A primary that is still starting will be seen here again when it waits. */
 	if (watch->workers[0].pid > 0 && !watch->workers[0].ready)

@@ -45,17 +45,17 @@ struct worker {
 	uint32_t number;     /* in the lane */
 	enum worker_role role;
 	char name[WORKER_NAME_MAX];
-	uint32_t generation; /* how many processes have held the place */
-	pid_t pid;           /* 0: no process */
-	int pidfd;           /* -1: no process */
-	int probe_fd;        /* on which it is to echo something before it is ready; else -1 */
-	bool ready;          /* it has said so, and the master has seen it */
+	uint32_t generation;  /* how many processes have held the place */
+	pid_t pid;            /* 0: no process */
+	int pidfd;            /* -1: no process */
+	int probe_fd;         /* on which it is to echo something before it is ready; else -1 */
+	bool ready;           /* it has said so, and the master has seen it */
 	uint32_t leave_order; /* the order to give listeners up; 0: it was not told to */
-	bool retiring;       /* an extra worker that is to wait on no listener and to end */
-	bool degraded;       /* its processes end so often that the place is left empty for long */
-	uint64_t started_ns; /* clock_now_ns() */
-	uint64_t ended_ns;   /* when its last process has ended */
-	uint64_t spare_ns;   /* an extra worker's: the place is not filled again before that */
+	bool retiring;        /* an extra worker that is to wait on no listener and to end */
+	bool degraded;        /* its processes end so often that the place is left empty for long */
+	uint64_t started_ns;  /* clock_now_ns() */
+	uint64_t ended_ns;    /* when its last process has ended */
+	uint64_t spare_ns;    /* an extra worker's: the place is not filled again before that */
 	struct throttle throttle;
 	struct heartbeat heartbeat;
 	struct incident *incident; /* that goes on, in the lane's ring; NULL: none */
@@ -153,17 +153,17 @@ struct master {
 	struct host_limits host;
 	struct account account;
 	sd_event *event;
-	int notice_fd; /* eventfd: a worker has changed its phase, or wakes the master */
+	int notice_fd;        /* eventfd: a worker has changed its phase, or wakes the master */
 	struct group *groups; /* those that serve first, in the order of the configuration */
 	struct endpoint *endpoints;
 	enum master_phase phase;
 
 	/* change.c, leave.c */
-	struct change *change;         /* that goes on; NULL: none */
-	struct asked *asked;   /* for later */
-	unsigned changes;              /* made so far: the number of the configuration */
+	struct change *change;          /* that goes on; NULL: none */
+	struct asked *asked;            /* for later */
+	unsigned changes;               /* made so far: the number of the configuration */
 	sd_event_source *settle_source; /* what is to be done when nothing else is */
-	sd_event_source *leave_source; /* when groups that leave are looked at */
+	sd_event_source *leave_source;  /* when groups that leave are looked at */
 
 	/* supervise.c */
 	sd_event_source *tick_source;
