@@ -6,11 +6,11 @@ import pathlib
 import re
 import sys
 
-ORDER = ["base", "net", "config", "lane", "topology", "engine", "worker", "master", "bench"]
+ORDER = "base control net config lane topology engine worker master bench".split()
 
 # Pairs that must not meet although the order would let them, whoever includes whom between.
 NEVER = {("engine", "topology"), ("master", "engine")} | {
-    ("bench", daemon) for daemon in ORDER[2:-1]  # the generator is a client and nothing more
+    ("bench", daemon) for daemon in ORDER[3:-1]  # the generator is a client and nothing more
 }
 
 INCLUDE = re.compile(r'^#include "(.*)"$', re.MULTILINE)
