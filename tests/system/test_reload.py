@@ -469,7 +469,7 @@ def test_crowd(start):
         return names, lanes
 
     before, rss = traces(), int(status_field(laned.pid, "VmRSS").split()[0])
-    assert before[1] == 1, "the memory of a lane is not seen"
+    assert before[1] > 0, "the memory of a lane is not seen"
     chance = random.Random(1)
     with CrowdProcess(laned.port, EVERYBODY) as crowd:
         for _ in range(rounds):
@@ -479,6 +479,8 @@ def test_crowd(start):
                 standby=chance.randrange(1, 3),
                 **keys,
             )
+            # Each generation has a process at least: so none is the oldest of too many.
+            eventually(lambda: len(laned.pids()) < 90, "old ones leave")
         seen = crowd.leave()
     assert not seen["faults"], seen
     assert all(count > 0 for count in seen["ended"].values()), seen
