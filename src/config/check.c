@@ -59,14 +59,16 @@ static int check_user(const struct settings *settings, struct report *report)
 
 static void check_name(const struct group_settings *groups, size_t i, struct report *report)
 {
+	char place[REPORT_PLACE_MAX];
+
 	for (size_t other = 0; other < i; other++) {
 		const struct origin *first = &groups[other].origins[GROUP_KEY_NAME];
 
 		if (!groups[other].name || strcmp(groups[other].name, groups[i].name) != 0)
 			continue;
 		report_add(report, REPORT_ERROR, &groups[i].origins[GROUP_KEY_NAME], NULL,
-			   "another group is called \"%s\", too: %s:%u", groups[i].name,
-			   first->file, first->line);
+			   "another group is called \"%s\", too: %s", groups[i].name,
+			   report_place(first, place));
 		return;
 	}
 }
@@ -76,6 +78,7 @@ static void check_address(const struct group_settings *groups, size_t i, size_t 
 			  struct report *report)
 {
 	const struct listen_setting *listen = &groups[i].listen[index];
+	char place[REPORT_PLACE_MAX];
 
 	for (size_t g = 0; g <= i; g++) {
 		size_t n = g < i ? groups[g].n_listen : index;
@@ -87,10 +90,10 @@ static void check_address(const struct group_settings *groups, size_t i, size_t 
 				continue;
 			report_add(report, REPORT_ERROR, &listen->origin,
 				   "each address can be listened on once; take another port",
-				   "\"%s\" takes clients away from \"%s\" of group %s: %s:%u",
+				   "\"%s\" takes clients away from \"%s\" of group %s: %s",
 				   listen->address.text, first->address.text,
 				   groups[g].name ? groups[g].name : "without a name",
-				   first->origin.file, first->origin.line);
+				   report_place(&first->origin, place));
 			return;
 		}
 	}

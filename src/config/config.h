@@ -18,10 +18,11 @@
 
 /*
  * Reads and checks a configuration in one pass. `path`: a file; "-": standard input; NULL: the
- * installed file, or the built-in default if there is none. Everything that is wrong goes to the
+ * installed file, or the built-in default if there is none. After a file come those of the folder
+ * conf.d beside it whose names end in .conf, in the order of their names. Everything that is wrong goes to the
  * report, which can show source lines until report_fini(), whatever becomes of the settings.
  * Returns 0 and the settings (the caller's, settings_free()), -EBADMSG when the report has errors,
- * -ENOMEM (not in the report), or another -errno when the file could not be read (in the report,
+ * -ENOMEM (not in the report), or another -errno when a file could not be read (in the report,
  * too).
  */
 int config_load(const char *path, struct report *report, struct settings **ret);

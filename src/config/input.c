@@ -84,7 +84,7 @@ const char *input_problem(int error)
 {
 	switch (error) {
 	case -EFBIG:
-		return "a configuration has at most 1 MiB, with all that it includes";
+		return "a configuration has at most 1 MiB, all its files together";
 	case -ENODEV:
 		return "it is neither a file nor a pipe";
 	default:

@@ -8,9 +8,8 @@
 #include "config/input.h"
 #include "config/number.h"
 
-#define DEPTH_MAX    10  /* includes within each other, as libconfig has it */
-#define FILES_MAX    100 /* all files of a configuration */
-#define SHOWN_MAX    64  /* bytes of a token in a message */
+#define DEPTH_MAX    10 /* includes within each other, as libconfig has it */
+#define SHOWN_MAX    64 /* bytes of a token in a message */
 #define REFUSED_TEXT "-9223372036854775808L"
 
 #define DIGITS  "0123456789"
@@ -294,14 +293,13 @@ static void scan_file(struct scan *scan, const char *file, const char *text, siz
 		append_text(scan, "\n");
 }
 
-/* Writes the path of an included file: relative to the folder of the main file. */
-static int include_path(const struct scan *scan, const char *name, char **ret)
+/* Writes the path of an included file: relative to the folder of the file that includes it. */
+static int include_path(const struct place *place, const char *name, char **ret)
 {
-	const char *main_file = scan->files[0];
-	const char *slash = strrchr(main_file, '/');
-	int folder = slash && *name != '/' ? (int)(slash + 1 - main_file) : 0;
+	const char *slash = strrchr(place->file, '/');
+	int folder = slash && *name != '/' ? (int)(slash + 1 - place->file) : 0;
 
-	return asprintf(ret, "%.*s%s", folder, main_file, name) < 0 ? -ENOMEM : 0;
+	return asprintf(ret, "%.*s%s", folder, place->file, name) < 0 ? -ENOMEM : 0;
 }
 
 static void include(struct scan *scan, struct place *place, const char *name)
@@ -313,14 +311,14 @@ static void include(struct scan *scan, struct place *place, const char *name)
 	size_t length;
 	int r;
 
-	if (place->depth == DEPTH_MAX || scan->n_files == FILES_MAX) {
+	if (place->depth == DEPTH_MAX || scan->n_before + scan->n_files >= SCAN_FILES_MAX) {
 		refuse(scan, place, "does a file include itself?",
 		       place->depth == DEPTH_MAX ? "more than 10 files include each other"
 						 : "a configuration has at most 100 files");
 		scan->broken = true;
 		return;
 	}
-	if (include_path(scan, name, &path) < 0) {
+	if (include_path(place, name, &path) < 0) {
 		path = NULL;
 		scan->error = -ENOMEM;
 		return;
@@ -331,9 +329,10 @@ static void include(struct scan *scan, struct place *place, const char *name)
 		return;
 	}
 	if (r < 0) {
-		if (asprintf(&hint,
-			     "looked for %s; names are relative to the folder of the main file",
-			     path) < 0) {
+		if (asprintf(
+			    &hint,
+			    "looked for %s; names are relative to the folder of the file they stand in",
+			    path) < 0) {
 			hint = NULL;
 			scan->error = -ENOMEM;
 			return;
@@ -391,7 +390,6 @@ static void scan_include(struct scan *scan, struct place *place)
 	include(scan, place, name);
 }
 
-/* A character that is a token, or none at all. */
 /* A name; with a dot in it somebody has written a key as the manual names it. */
 static void scan_name(struct scan *scan, struct place *place)
 {
@@ -413,6 +411,7 @@ static void scan_name(struct scan *scan, struct place *place)
 	pass(scan, place, length);
 }
 
+/* A character that is a token, or none at all. */
 static void scan_character(struct scan *scan, struct place *place)
 {
 	char c = *place->p;

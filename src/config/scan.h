@@ -18,6 +18,8 @@
 /* Stands in the text, as a 64-bit integer, for a value that was refused: it has its error. */
 #define SCAN_REFUSED INT64_MIN
 
+#define SCAN_FILES_MAX 100 /* all files of a configuration */
+
 /* From a line of the text on, the lines are those of a file from one of its lines on. */
 struct scan_segment {
 	unsigned text_line;
@@ -36,20 +38,21 @@ struct scan {
 	size_t n_segments;
 	unsigned *strings; /* the line of every string in the text; adjacent ones count as one */
 	size_t n_strings;
-	char **files; /* the names of all files, the main one first */
+	char **files; /* the names of all files, the one that was given first */
 	size_t n_files;
+	size_t n_before; /* files of the same configuration that other scans have read */
 
 	struct report *report;
 	int error;      /* -ENOMEM: everything since is lost */
-	size_t n_read;  /* bytes of all files */
+	size_t n_read;  /* bytes of all files, those of other scans included */
 	int last_token; /* private to scan.c, as is ... */
 	size_t comma;   /* ... where in the text the last comma is */
 };
 
 /*
- * Scans the main file's text (a NUL stands behind its `length` bytes), and what it includes: names
- * are relative to the folder of `file`. Whatever is wrong is in the report. Returns 0 or -ENOMEM.
- * `scan` is all zero before; scan_fini() in any case.
+ * Scans a file's text (a NUL stands behind its `length` bytes), and what it includes: names are
+ * relative to the folder of the file that they stand in. Whatever is wrong is in the report. Returns
+ * 0 or -ENOMEM. `scan` is all zero before, but for `n_before` and `n_read`; scan_fini() in any case.
  */
 int scan_run(struct scan *scan, const char *file, const char *text, size_t length,
 	     struct report *report);

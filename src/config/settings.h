@@ -17,6 +17,8 @@
 struct origin {
 	const char *file; /* owned by the settings; NULL: nowhere, it is the default */
 	unsigned line;
+	unsigned overridden_line;
+	const char *overridden_file; /* where an earlier file has another value; NULL: none has */
 };
 
 /* One address of a group's `listen`. */
@@ -174,7 +176,7 @@ struct settings {
 	struct origin allow_faults_origin;
 	struct origin groups_origin;
 	unsigned references; /* beside the first */
-	char *file;   /* the main file as it was named; "<stdin>"; NULL: the built-in default */
+	char *file; /* the main file as it was named, even if only conf.d was there; "<stdin>"; NULL: none read */
 	char **files; /* every file read; what origins point into */
 	size_t n_files;
 };

@@ -152,13 +152,27 @@ static int load_items(struct load *load, const struct schema_key *key, void *bas
 	return 0;
 }
 
+/* A file has no key twice: what was written before was written in an earlier file. */
+static void set_origin(const struct load *load, const struct schema_key *key, void *base,
+		       const config_setting_t *setting)
+{
+	struct origin *origin = value_origin(key, base);
+	struct origin before = *origin;
+
+	*origin = origin_of(load, setting);
+	if (key->type == SCHEMA_LIST) /* it goes on */
+		return;
+	origin->overridden_file = before.file;
+	origin->overridden_line = before.line;
+}
+
 static int load_key(struct load *load, const struct schema_key *key, void *base,
 		    const config_setting_t *setting)
 {
 	bool list = config_setting_is_list(setting);
 	bool array = config_setting_is_array(setting) && key->type != SCHEMA_LIST;
 
-	*value_origin(key, base) = origin_of(load, setting);
+	set_origin(load, key, base, setting);
 	if (!schema_is_several(key))
 		return load_one(load, key, base, setting);
 	if (list || array)

@@ -11,9 +11,9 @@
 #include "config/settings.h"
 
 /*
- * Reads all of `root`, the tree of the scanned text, into settings that have their defaults and no
- * group yet. What is wrong goes to the report, and leaves the default in place. Returns 0 or
- * -ENOMEM.
+ * Reads all of `root`, the tree of the scanned text, into settings that have their defaults, or the
+ * values of earlier files: those of later ones take their places, and groups are added. What is wrong
+ * goes to the report, and leaves the earlier value in place. Returns 0 or -ENOMEM.
  */
 int tree_load(config_setting_t *root, const struct scan *scan, struct settings *settings,
 	      struct report *report);

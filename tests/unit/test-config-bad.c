@@ -535,14 +535,14 @@ static void test_the_limit_of_the_size(void **state)
 	check_unreadable(
 		"long.conf", -EFBIG,
 		"error: cannot read long.conf: a configuration has at most 1 MiB, with all "
-		"that it includes\n");
+		"its files together\n");
 
 	write_long("half.conf", 1 << 19);
 	loaded = fixture_load_text("@include \"half.conf\"\n@include \"half.conf\"\n");
 	assert_int_equal(loaded.errors, 1);
 	assert_non_null(strstr(loaded.findings,
 			       "x.conf:2: error: cannot read the included file \"half.conf\": a "
-			       "configuration has at most 1 MiB, with all that it includes\n"));
+			       "configuration has at most 1 MiB, all its files together\n"));
 	fixture_release(&loaded);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "config-fixture.h"
 
+#include <sys/stat.h>
+
 #include "config/scan.h"
 
 struct scanned {
@@ -299,18 +301,23 @@ static void test_numbers_of_included_files_are_looked_at(void **state)
 	release(&scanned);
 }
 
-static void test_includes_are_relative_to_the_main_file(void **state)
+static void test_includes_are_relative_to_their_file(void **state)
 {
 	struct scan scan = {.text = NULL};
 	struct report report = {.stream = NULL};
-	static const char text[] = "@include \"a.conf\"\n@include \"/dev/../etc/passwd\"\n";
+	static const char text[] = "@include \"folder/a.conf\"\n@include \"/dev/../etc/passwd\"\n";
 
 	(void)state;
-	fixture_write_text("a.conf", "a = 1;\n");
+	assert_int_equal(mkdir("folder", 0700), 0);
+	fixture_write_text("folder/a.conf", "@include \"b.conf\"\n");
+	fixture_write_text("folder/b.conf", "b = 1;\n");
 	assert_int_equal(scan_run(&scan, "././x.conf", text, strlen(text), &report), 0);
-	assert_int_equal(scan.n_files, 3);
-	assert_string_equal(scan.files[1], "././a.conf");
-	assert_string_equal(scan.files[2], "/dev/../etc/passwd");
+	assert_int_equal(scan.n_files, 4);
+	assert_string_equal(scan.files[1], "././folder/a.conf");
+	assert_string_equal(scan.files[2], "././folder/b.conf");
+	assert_string_equal(scan.files[3], "/dev/../etc/passwd");
+	unlink("folder/a.conf");
+	unlink("folder/b.conf");
 	scan_fini(&scan);
 	report_fini(&report);
 }
@@ -335,14 +342,14 @@ static void test_a_missing_include(void **state)
 		     "x.conf:2: error: cannot read the included file \"none.conf\": No such file "
 		     "or directory\n"
 		     "        @include \"none.conf\"\n"
-		     "        looked for none.conf; names are relative to the folder of the main "
-		     "file\n");
+		     "        looked for none.conf; names are relative to the folder of the file "
+		     "they stand in\n");
 	check_broken("@include \"/dev/zero\"\n",
 		     "x.conf:1: error: cannot read the included file \"/dev/zero\": it is neither "
 		     "a file nor a pipe\n"
 		     "        @include \"/dev/zero\"\n"
-		     "        looked for /dev/zero; names are relative to the folder of the main "
-		     "file\n");
+		     "        looked for /dev/zero; names are relative to the folder of the file "
+		     "they stand in\n");
 }
 
 static void test_includes_of_themselves_end(void **state)
@@ -404,7 +411,7 @@ int main(void)
 		cmocka_unit_test(test_an_at_sign_is_an_include_or_nothing),
 		cmocka_unit_test(test_includes_become_part_of_the_text),
 		cmocka_unit_test(test_numbers_of_included_files_are_looked_at),
-		cmocka_unit_test(test_includes_are_relative_to_the_main_file),
+		cmocka_unit_test(test_includes_are_relative_to_their_file),
 		cmocka_unit_test(test_a_file_with_the_name_of_standard_input),
 		cmocka_unit_test(test_a_missing_include),
 		cmocka_unit_test(test_includes_of_themselves_end),
