@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -25,19 +26,23 @@ enum verb { VERB_RUN, VERB_CHECK, VERB_DUMP, VERB_VERSION, VERB_BUILD, VERB_HELP
 
 struct command_line {
 	enum verb verb;
-	const char *config; /* NULL: the installed file, or the built-in default */
-	const char *key;    /* of VERB_DUMP; NULL: all */
+	struct config_source source;
+	const char **overrides; /* of the source: room for one in each argument */
+	const char *key;        /* of VERB_DUMP; NULL: all */
 	bool quiet;
 	bool changed;
+	bool origin;
 };
 
 /* Short letter, long name, argument, what it does: the table that getopt and --help come from. */
 static const struct option_row options[] = {
 	{'c', "config", "FILE", "read this configuration (\"-\": standard input)"},
+	{'o', "override", "KEY=VALUE", "set a key, whatever the files say; several times"},
 	{'t', "check", NULL, "check the configuration and exit"},
 	{'q', "quiet", NULL, "with -t: say nothing if it is right"},
 	{'T', "dump", NULL, "write the configuration in effect, or the value of KEY, and exit"},
 	{'n', "changed", NULL, "with -T: only what differs from the default"},
+	{'w', "origin", NULL, "with -T: where each value was written"},
 	{'V', "version", NULL, "write the version and exit; twice: how this program was built"},
 	{'h', "help", NULL, "write this help and exit"},
 };
@@ -46,9 +51,9 @@ static const struct option_row options[] = {
 
 static int write_help(void)
 {
-	printf("Usage: laned [-c FILE]\n"
-	       "       laned -t [-q] [-c FILE]\n"
-	       "       laned -T [-c FILE] [-n | KEY]\n"
+	printf("Usage: laned [-c FILE] [-o KEY=VALUE]...\n"
+	       "       laned -t [-q] [-c FILE] [-o KEY=VALUE]...\n"
+	       "       laned -T [-c FILE] [-o KEY=VALUE]... [[-n] [-w] | KEY]\n"
 	       "       laned -V | -VV | -h\n"
 	       "\n"
 	       "TCP echo daemon (RFC 862) with a choice of worker topologies.\n"
@@ -95,19 +100,28 @@ static bool choose_verb(struct command_line *line, enum verb verb)
 	return true;
 }
 
-/* Returns EX_OK or EX_USAGE. */
+/* Returns EX_OK or the exit status; the overrides are to be freed in any case. */
 static int command_line_parse(int argc, char **argv, struct command_line *ret)
 {
 	struct getopt_tables tables = {0};
 	bool good = true;
 	int letter;
 
+	ret->overrides = calloc((size_t)argc + 1, sizeof(*ret->overrides));
+	if (!ret->overrides) {
+		fprintf(stderr, "laned: %s\n", strerror(ENOMEM));
+		return EX_OSERR;
+	}
+	ret->source.overrides = ret->overrides;
 	options_for_getopt(options, N_OPTIONS, &tables);
 	while (good &&
 	       (letter = getopt_long(argc, argv, tables.letters, tables.longs, NULL)) != -1) {
 		switch (letter) {
 		case 'c':
-			ret->config = optarg;
+			ret->source.path = optarg;
+			break;
+		case 'o':
+			ret->overrides[ret->source.n_overrides++] = optarg;
 			break;
 		case 't':
 			good = choose_verb(ret, VERB_CHECK);
@@ -127,6 +141,9 @@ static int command_line_parse(int argc, char **argv, struct command_line *ret)
 		case 'n':
 			ret->changed = true;
 			break;
+		case 'w':
+			ret->origin = true;
+			break;
 		default: /* getopt has said what is wrong */
 			return usage_error();
 		}
@@ -145,6 +162,10 @@ static int command_line_parse(int argc, char **argv, struct command_line *ret)
 		fprintf(stderr, "laned: -n goes with -T, without a key\n");
 		good = false;
 	}
+	if (good && ret->origin && (ret->verb != VERB_DUMP || ret->key)) {
+		fprintf(stderr, "laned: --origin goes with -T, without a key\n");
+		good = false;
+	}
 	return good ? EX_OK : usage_error();
 }
 
@@ -154,9 +175,9 @@ static const char *configuration_name(const struct command_line *line,
 {
 	if (settings)
 		return settings->file ? settings->file : "the built-in default";
-	if (!line->config)
+	if (!line->source.path)
 		return CONFIG_INSTALLED_FILE;
-	return strcmp(line->config, "-") == 0 ? CONFIG_STDIN_NAME : line->config;
+	return strcmp(line->source.path, "-") == 0 ? CONFIG_STDIN_NAME : line->source.path;
 }
 
 /* Loads and checks, the same for every verb. Returns 0 or an exit status; *ret is the caller's. */
@@ -164,7 +185,7 @@ static int configuration_load(const struct command_line *line, struct report *re
 			      struct settings **ret)
 {
 	struct host_limits host;
-	int r = config_load(line->config, report, ret);
+	int r = config_load(&line->source, report, ret);
 
 	if (r == 0) {
 		host_limits_read(&host);
@@ -185,7 +206,10 @@ static int verb_dump(const struct command_line *line, const struct settings *set
 {
 	if (line->key)
 		return config_dump_key(settings, line->key, report, stdout) < 0 ? EX_USAGE : EX_OK;
-	config_dump(settings, line->changed ? CONFIG_DUMP_CHANGED : CONFIG_DUMP_ALL, stdout);
+	config_dump(settings,
+		    (line->changed ? CONFIG_DUMP_CHANGED : 0U) |
+			    (line->origin ? CONFIG_DUMP_ORIGIN : 0U),
+		    stdout);
 	return EX_OK;
 }
 
@@ -203,7 +227,7 @@ static int verb_with_configuration(const struct command_line *line)
 	report_fini(&report);
 	if (status == EX_OK && line->verb == VERB_RUN) {
 		log_open(settings->log_target, settings->log_level);
-		status = master_run(settings, line->config);
+		status = master_run(settings, &line->source);
 	}
 	settings_free(settings);
 	return status;
@@ -271,6 +295,7 @@ int main(int argc, char **argv)
 		signals_unblock();
 	if (status == EX_OK)
 		status = verb_do(&line);
+	free(line.overrides);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "laned: cannot write to standard output: %s\n", strerror(errno));
 		return EX_OSERR;

@@ -43,9 +43,9 @@ static const char *number_text(const config_setting_t *setting, char text[static
 
 /* How a value of the key looks, for someone who has written another type. */
 static void write_example(const struct schema_key *key, const config_setting_t *setting,
-			  char hint[static HINT_MAX])
+			  bool in_file, char hint[static HINT_MAX])
 {
-	bool quoted = config_setting_type(setting) == CONFIG_TYPE_STRING;
+	bool quoted = config_setting_type(setting) == CONFIG_TYPE_STRING && in_file;
 	char range[SCHEMA_RANGE_MAX];
 
 	switch (key->type) {
@@ -90,7 +90,7 @@ void complaint_type(struct report *report, const struct origin *origin,
 {
 	char hint[HINT_MAX];
 
-	write_example(key, setting, hint);
+	write_example(key, setting, origin->file != origin_command_line, hint);
 	report_add(report, REPORT_ERROR, origin, hint, "%s: expected %s, got %s", key->path,
 		   schema_type_name(key), type_name(setting));
 }
@@ -287,8 +287,8 @@ static void offer_path(struct closest *closest, const char *asked_as, const char
 	snprintf(closest->text, sizeof(closest->text), "%s", text);
 }
 
-void complaint_unknown_path(struct report *report, const struct settings *settings,
-			    const char *path)
+void complaint_unknown_path(struct report *report, const struct origin *origin,
+			    const struct settings *settings, const char *path)
 {
 	struct closest closest = {.path = path, .distance = 3};
 	const struct schema_key *key = NULL;
@@ -297,6 +297,8 @@ void complaint_unknown_path(struct report *report, const struct settings *settin
 	while ((key = schema_next(SCHEMA_TOP, key)))
 		offer_path(&closest, key->path, key->path);
 	for (size_t i = 0; i < settings->n_groups; i++) {
+		if (!settings->groups[i].name)
+			continue;
 		while ((key = schema_next(SCHEMA_GROUP, key))) {
 			snprintf(full, sizeof(full), "groups.%s.%s", settings->groups[i].name,
 				 key->path);
@@ -305,5 +307,6 @@ void complaint_unknown_path(struct report *report, const struct settings *settin
 		}
 	}
 	snprintf(hint, sizeof(hint), "did you mean \"%s\"?", closest.text);
-	report_add(report, REPORT_ERROR, NULL, *closest.text ? hint : NULL, "no key \"%s\"", path);
+	report_add(report, REPORT_ERROR, origin, *closest.text ? hint : NULL, "no key \"%s\"",
+		   path);
 }

@@ -37,10 +37,10 @@ void complaint_unknown(struct report *report, const struct origin *origin, enum 
 		       const char *prefix, const char *name);
 
 /*
- * As complaint_unknown(), for a path that was asked for and stands in no file: "log.levl",
+ * As complaint_unknown(), for a path that stands in no file (`origin` NULL: it was asked for): "log.levl",
  * "groups.echo.bcklog".
  */
-void complaint_unknown_path(struct report *report, const struct settings *settings,
-			    const char *path);
+void complaint_unknown_path(struct report *report, const struct origin *origin,
+			    const struct settings *settings, const char *path);
 
 #endif

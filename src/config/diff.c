@@ -152,7 +152,8 @@ int settings_keep(struct settings *next, const struct settings *running)
 		if (r < 0)
 			return r;
 		memcpy(&origin, (const char *)running + key->origin_offset, sizeof(origin));
-		if (origin.file) {
+		origin.overridden_file = NULL;
+		if (origin.file && origin.file != origin_command_line) {
 			origin.file = settings_add_file(next, origin.file);
 			if (!origin.file)
 				return -ENOMEM;

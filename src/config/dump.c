@@ -10,7 +10,7 @@
 
 struct dump {
 	FILE *stream;
-	enum config_dump what;
+	unsigned what; /* enum config_dump, or-ed */
 	bool on_one_line;
 	unsigned depth; /* of braces */
 };
@@ -44,6 +44,35 @@ static void write_quoted(FILE *stream, const char *text)
 	fputc('"', stream);
 }
 
+/* Writes a place that ends with its line, whatever the name of the file. */
+static void write_place(FILE *stream, const struct origin *origin)
+{
+	char place[REPORT_PLACE_MAX];
+
+	for (const char *c = report_place(origin, place); *c; c++)
+		fputc((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c, stream);
+}
+
+/* Writes where something comes from, as a comment. `at`: a struct origin. */
+static void write_origin(const struct dump *dump, const void *at)
+{
+	struct origin origin, before;
+
+	if (!(dump->what & CONFIG_DUMP_ORIGIN))
+		return;
+	memcpy(&origin, at, sizeof(origin));
+	before = (struct origin){.file = origin.overridden_file, .line = origin.overridden_line};
+	fputs(" # ", dump->stream);
+	if (origin.file)
+		write_place(dump->stream, &origin);
+	else
+		fputs("default", dump->stream);
+	if (before.file) {
+		fputs(", overrides ", dump->stream);
+		write_place(dump->stream, &before);
+	}
+}
+
 static void dump_scope(struct dump *dump, enum schema_scope scope, const void *base);
 
 /* What stands between the parentheses of a list. */
@@ -53,7 +82,9 @@ static void dump_entries(struct dump *dump, const struct schema_key *key, const 
 
 	for (size_t i = 0; (entry = value_item(key, base, i)); i++) {
 		begin_line(dump);
-		end_line(dump, "{");
+		fputc('{', dump->stream);
+		write_origin(dump, (const char *)entry + schema_entries[key->entry].origin_offset);
+		end_line(dump, "");
 		dump->depth++;
 		dump_scope(dump, key->entry, entry);
 		dump->depth--;
@@ -136,7 +167,7 @@ static bool is_wanted(const struct dump *dump, const struct schema_key *key, con
 
 	if (key->optional)
 		return !value_is(key, base, "0");
-	if (dump->what == CONFIG_DUMP_ALL)
+	if (!(dump->what & CONFIG_DUMP_CHANGED))
 		return true;
 	if (key->scope == SCHEMA_TOP && key->type == SCHEMA_LIST)
 		return settings->n_groups != 1 || !value_is_builtin(settings->groups);
@@ -150,7 +181,11 @@ static void dump_key(struct dump *dump, const struct schema_key *key, const void
 	begin_line(dump);
 	fprintf(dump->stream, "%s = ", dot ? dot + 1 : key->path);
 	write_value(dump, key, base);
-	end_line(dump, ";");
+	fputc(';', dump->stream);
+	/* The entries of a list say it each by itself. */
+	if (key->type != SCHEMA_LIST || !value_item(key, base, 0))
+		write_origin(dump, (const char *)base + key->origin_offset);
+	end_line(dump, "");
 }
 
 /* All keys of a scope; those with the same "log." before their names stand in braces together. */
@@ -188,7 +223,7 @@ static void dump_scope(struct dump *dump, enum schema_scope scope, const void *b
 	}
 }
 
-void config_dump(const struct settings *settings, enum config_dump what, FILE *stream)
+void config_dump(const struct settings *settings, unsigned what, FILE *stream)
 {
 	struct dump dump = {.stream = stream, .what = what};
 
@@ -211,44 +246,17 @@ void config_dump_group(const struct group_settings *group, FILE *stream)
 	fputc('}', stream);
 }
 
-/* Finds the value that "log.level" or "groups.echo.backlog" names. NULL: none. */
-static const struct schema_key *find_value(const struct settings *settings, const char *path,
-					   const void **ret_base)
-{
-	const struct schema_key *key = schema_find(SCHEMA_TOP, path);
-	const char *name = path + strlen("groups.");
-	const char *dot;
-
-	*ret_base = settings;
-	if (key)
-		return key;
-	if (strncmp(path, "groups.", strlen("groups.")) != 0)
-		return NULL;
-	dot = strchr(name, '.');
-	if (!dot)
-		return NULL;
-	for (size_t i = 0; i < settings->n_groups; i++) {
-		const struct group_settings *group = &settings->groups[i];
-		size_t length = (size_t)(dot - name);
-
-		*ret_base = group;
-		if (strlen(group->name) == length && memcmp(group->name, name, length) == 0)
-			return schema_find(SCHEMA_GROUP, dot + 1);
-	}
-	return NULL;
-}
-
 int config_dump_key(const struct settings *settings, const char *path, struct report *report,
 		    FILE *stream)
 {
 	const void *base;
-	const struct schema_key *key = find_value(settings, path, &base);
+	const struct schema_key *key = value_find(settings, path, &base);
 	struct dump dump = {.stream = stream, .what = CONFIG_DUMP_ALL};
 	const struct listen_setting *listen;
 	char buffer[UNITS_TEXT_MAX];
 
 	if (!key) {
-		complaint_unknown_path(report, settings, path);
+		complaint_unknown_path(report, NULL, settings, path);
 		return -ENOENT;
 	}
 	if (key->type == SCHEMA_LIST)

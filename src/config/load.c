@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "config/check.h"
 #include "config/input.h"
+#include "config/override.h"
 #include "config/scan.h"
 #include "config/tree.h"
 #include "config/value.h"
@@ -219,7 +220,8 @@ static int add_builtin_group(struct settings *settings)
 	return value_set_builtin(settings->groups);
 }
 
-static int load(const char *path, struct settings *settings, struct report *report)
+static int load(const struct config_source *source, struct settings *settings,
+		struct report *report)
 {
 	struct loading loading = {.settings = settings, .report = report};
 	unsigned errors = report->errors;
@@ -228,7 +230,7 @@ static int load(const char *path, struct settings *settings, struct report *repo
 	r = value_set_defaults(SCHEMA_TOP, settings);
 	if (r < 0)
 		return r;
-	r = load_files(&loading, path);
+	r = load_files(&loading, source->path);
 	if (r < 0)
 		return r;
 	if (!settings->groups_origin.file && report->errors == errors) {
@@ -236,20 +238,23 @@ static int load(const char *path, struct settings *settings, struct report *repo
 		if (r < 0)
 			return r;
 	}
+	r = override_apply(source, settings, report);
+	if (r < 0)
+		return r;
 	r = check_settings(settings, report);
 	if (r < 0)
 		return r;
 	return report->errors > errors ? -EBADMSG : 0;
 }
 
-int config_load(const char *path, struct report *report, struct settings **ret)
+int config_load(const struct config_source *source, struct report *report, struct settings **ret)
 {
 	_cleanup_(settings_freep) struct settings *settings = calloc(1, sizeof(*settings));
 	int r;
 
 	if (!settings)
 		return -ENOMEM;
-	r = load(path, settings, report);
+	r = load(source, settings, report);
 	if (r < 0)
 		return r;
 	*ret = settings;

@@ -148,8 +148,11 @@ __attribute__((format(printf, 6, 0))) static void add(struct report *report, enu
 	int length = vsnprintf(text, sizeof(text), format, args);
 
 	if (origin && origin->file) {
-		print_clean(stream, origin->file, strlen(origin->file));
-		fprintf(stream, ":%u: ", origin->line);
+		char place[REPORT_PLACE_MAX];
+
+		report_place(origin, place);
+		print_clean(stream, place, strlen(place));
+		fputs(": ", stream);
 	}
 	fputs(kind == REPORT_ERROR ? "error: " : "warning: ", stream);
 	print_clean(stream, text, strlen(text));
@@ -186,7 +189,9 @@ void report_add_syntax(struct report *report, const struct origin *origin, const
 
 const char *report_place(const struct origin *origin, char text[static REPORT_PLACE_MAX])
 {
-	if (origin->file)
+	if (origin->file == origin_command_line)
+		(void)snprintf(text, REPORT_PLACE_MAX, "%s", origin->file);
+	else if (origin->file)
 		(void)snprintf(text, REPORT_PLACE_MAX, "%s:%u", origin->file, origin->line);
 	else
 		(void)snprintf(text, REPORT_PLACE_MAX, "its default");

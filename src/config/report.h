@@ -53,7 +53,7 @@ void report_add_syntax(struct report *report, const struct origin *origin, const
 		       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * Writes where something was written, "laned.conf:12", or "its default" for what is nowhere, into
+ * Writes where something was written, "laned.conf:12", "command line", or "its default" for what is nowhere, into
  * `text`, for a finding that names two places. Returns `text`.
  */
 const char *report_place(const struct origin *origin, char text[static REPORT_PLACE_MAX]);

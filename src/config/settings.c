@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char origin_command_line[] = "command line";
+
 bool numbers_have(const struct numbers_setting *setting, unsigned number)
 {
 	for (size_t i = 0; i < setting->n; i++) {

@@ -13,9 +13,13 @@
 #include "base/log.h"
 #include "net/address.h"
 
+/* The `file` of what an option of the command line sets; `line` is the number of the option. */
+extern const char origin_command_line[];
+
 /* Where a value was written. */
 struct origin {
-	const char *file; /* owned by the settings; NULL: nowhere, it is the default */
+	const char
+		*file; /* owned by the settings, or the above; NULL: nowhere, it is the default */
 	unsigned line;
 	unsigned overridden_line;
 	const char *overridden_file; /* where an earlier file has another value; NULL: none has */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "config/complaint.h"
-#include "config/schema.h"
 #include "config/value.h"
 
 #define PATH_SIZE 96 /* of a key's path, a dot and a NUL; no key is longer */
@@ -14,6 +13,7 @@
 /* One tree on its way into settings. */
 struct load {
 	const struct scan *scan;
+	struct origin origin; /* of all of it, without a scan */
 	struct report *report;
 };
 
@@ -25,6 +25,8 @@ static struct origin origin_of(const struct load *load, const config_setting_t *
 {
 	const unsigned *line = config_setting_get_hook(setting);
 
+	if (!load->scan)
+		return load->origin;
 	return scan_origin(load->scan, line && !config_setting_name(setting)
 					       ? *line
 					       : config_setting_source_line(setting));
@@ -230,4 +232,14 @@ int tree_load(config_setting_t *root, const struct scan *scan, struct settings *
 
 	hook_lines(root, scan, &n_strings);
 	return load_level(&load, SCHEMA_TOP, settings, "", root);
+}
+
+int tree_set(const struct schema_key *key, void *base, const config_setting_t *setting,
+	     const struct origin *origin, struct report *report)
+{
+	struct load load = {.origin = *origin, .report = report};
+
+	if (schema_is_several(key))
+		value_clear(key, base);
+	return load_key(&load, key, base, setting);
 }

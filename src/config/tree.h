@@ -8,6 +8,7 @@
 
 #include "config/report.h"
 #include "config/scan.h"
+#include "config/schema.h"
 #include "config/settings.h"
 
 /*
@@ -17,5 +18,12 @@
  */
 int tree_load(config_setting_t *root, const struct scan *scan, struct settings *settings,
 	      struct report *report);
+
+/*
+ * Sets one key as a setting says that stands in no text, in place of what was there. Complaints as
+ * with tree_load(), about `origin`. Not for SCHEMA_LIST. Returns 0 or -ENOMEM.
+ */
+int tree_set(const struct schema_key *key, void *base, const config_setting_t *setting,
+	     const struct origin *origin, struct report *report);
 
 #endif

@@ -17,6 +17,33 @@ static const void *const_field(const struct schema_key *key, const void *base)
 	return (const char *)base + key->offset;
 }
 
+const struct schema_key *value_find(const struct settings *settings, const char *path,
+				    const void **ret_base)
+{
+	const struct schema_key *key = schema_find(SCHEMA_TOP, path);
+	const char *name = path + strlen("groups.");
+	const char *dot;
+
+	*ret_base = settings;
+	if (key)
+		return key;
+	if (strncmp(path, "groups.", strlen("groups.")) != 0)
+		return NULL;
+	dot = strchr(name, '.');
+	if (!dot)
+		return NULL;
+	for (size_t i = 0; i < settings->n_groups; i++) {
+		const struct group_settings *group = &settings->groups[i];
+		size_t length = (size_t)(dot - name);
+
+		*ret_base = group;
+		if (group->name && strlen(group->name) == length &&
+		    memcmp(group->name, name, length) == 0)
+			return schema_find(SCHEMA_GROUP, dot + 1);
+	}
+	return NULL;
+}
+
 struct origin *value_origin(const struct schema_key *key, void *base)
 {
 	return (struct origin *)((char *)base + key->origin_offset);
@@ -114,6 +141,14 @@ int value_add_entry(const struct schema_key *key, void *base, const struct origi
 	memcpy(entry + schema_entries[key->entry].origin_offset, origin, sizeof(*origin));
 	*ret = entry;
 	return value_set_defaults(key->entry, entry);
+}
+
+void value_clear(const struct schema_key *key, void *base)
+{
+	struct array array = read_array(key, base);
+
+	free(array.items);
+	memset(field(key, base), 0, sizeof(array));
 }
 
 static int add_address(const struct schema_key *key, void *base, const char *text)

@@ -54,6 +54,16 @@ const char *value_text(const struct schema_key *key, const void *base,
 /* Whether the value is what this text would set; `text` in the form of value_text(). */
 bool value_is(const struct schema_key *key, const void *base, const char *text);
 
+/* Removes all items of a SCHEMA_LISTEN or SCHEMA_NUMBERS. */
+void value_clear(const struct schema_key *key, void *base);
+
+/*
+ * Finds the value that "log.level" or "groups.echo.backlog" names. Returns its key, or NULL, and the
+ * structure that it is in.
+ */
+const struct schema_key *value_find(const struct settings *settings, const char *path,
+				    const void **ret_base);
+
 /* Where the value was written. */
 struct origin *value_origin(const struct schema_key *key, void *base);
 

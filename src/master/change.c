@@ -52,6 +52,7 @@ void change_explain(struct master *master, const struct origin *origin, const ch
 {
 	const struct change *change = master->change;
 	_cleanup_(freep) char *text = NULL;
+	char place[REPORT_PLACE_MAX];
 	va_list arguments;
 	int r;
 
@@ -65,7 +66,7 @@ void change_explain(struct master *master, const struct origin *origin, const ch
 	}
 	log_error("%s", text);
 	if (change && change->stream && origin && origin->file)
-		fprintf(change->stream, "%s:%u: %s\n", origin->file, origin->line, text);
+		fprintf(change->stream, "%s: %s\n", report_place(origin, place), text);
 	else if (change && change->stream)
 		fprintf(change->stream, "%s\n", text);
 }
@@ -560,15 +561,16 @@ static void change_limit(struct master *master, struct change *change, uint64_t 
 /* Reads and checks what is to be. Returns 0 or -errno, with a reason in the text. */
 static int change_load(struct master *master, struct change *change)
 {
-	bool nothing = master->config ? strcmp(master->config, "-") == 0 : !master->settings->file;
+	const char *path = master->source->path;
+	bool nothing = path ? strcmp(path, "-") == 0 : !master->settings->file;
 	int r;
 
 	if (nothing) {
 		fprintf(change->stream, "nothing to reload: the configuration is %s\n",
-			master->config ? "from standard input" : "the built-in default");
+			path ? "from standard input" : "the built-in default");
 		return -ENOENT;
 	}
-	r = config_load(master->config, &change->report, &change->settings);
+	r = config_load(master->source, &change->report, &change->settings);
 	if (r == 0) {
 		host_limits_read(&master->host);
 		limits_check(change->settings, &master->host, &change->report);

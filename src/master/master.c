@@ -208,10 +208,10 @@ static int master_serve(struct master *master)
 	return r;
 }
 
-int master_run(struct settings *settings, const char *config)
+int master_run(struct settings *settings, const struct config_source *source)
 {
 	struct master master = {
-		.settings = settings_ref(settings), .config = config, .notice_fd = -1};
+		.settings = settings_ref(settings), .source = source, .notice_fd = -1};
 
 	title_set("laned", "laned: master%s%s", settings->file ? " " : "",
 		  settings->file ? settings->file : "");

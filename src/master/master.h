@@ -6,9 +6,9 @@
 #ifndef LANED_MASTER_MASTER_H
 #define LANED_MASTER_MASTER_H
 
-#include "config/settings.h"
+#include "config/config.h"
 
 /* Serves until told to stop, all signals blocked. Returns the exit status (sysexits.h). */
-int master_run(struct settings *settings, const char *config);
+int master_run(struct settings *settings, const struct config_source *source);
 
 #endif

@@ -149,7 +149,7 @@ enum master_phase {
 
 struct master {
 	struct settings *settings;
-	const char *config; /* where they come from: see config_load() */
+	const struct config_source *source; /* where they come from: see config_load() */
 	struct host_limits host;
 	struct account account;
 	sd_event *event;

@@ -70,18 +70,25 @@ struct loaded {
 	unsigned errors, warnings;
 };
 
-static inline struct loaded fixture_load(const char *path)
+static inline struct loaded fixture_load_source(const struct config_source *source)
 {
 	struct loaded loaded = {.settings = NULL};
 	struct report report = {.stream = open_memstream(&loaded.findings, &loaded.length)};
 
 	assert_non_null(report.stream);
-	loaded.result = config_load(path, &report, &loaded.settings);
+	loaded.result = config_load(source, &report, &loaded.settings);
 	loaded.errors = report.errors;
 	loaded.warnings = report.warnings;
 	report_fini(&report);
 	assert_int_equal(fclose(report.stream), 0);
 	return loaded;
+}
+
+static inline struct loaded fixture_load(const char *path)
+{
+	const struct config_source source = {.path = path};
+
+	return fixture_load_source(&source);
 }
 
 /* Loads a text as "x.conf". */
@@ -121,7 +128,7 @@ static inline void check_findings(const char *text, const char *expected)
 }
 
 /* The settings as config_dump() writes them; the caller's. */
-static inline char *fixture_dump(const struct settings *settings, enum config_dump what)
+static inline char *fixture_dump(const struct settings *settings, unsigned what)
 {
 	char *text = NULL;
 	size_t length;

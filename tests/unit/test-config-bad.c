@@ -534,7 +534,7 @@ static void test_the_limit_of_the_size(void **state)
 	write_long("long.conf", (1 << 20) + 1);
 	check_unreadable(
 		"long.conf", -EFBIG,
-		"error: cannot read long.conf: a configuration has at most 1 MiB, with all "
+		"error: cannot read long.conf: a configuration has at most 1 MiB, all "
 		"its files together\n");
 
 	write_long("half.conf", 1 << 19);
@@ -582,11 +582,12 @@ static void test_the_report_outlives_the_load(void **state)
 	size_t length;
 	struct report report = {.stream = open_memstream(&findings, &length)};
 	struct settings *settings = NULL;
+	const struct config_source source = {.path = "x.conf"};
 
 	(void)state;
 	assert_non_null(report.stream);
 	fixture_write_text("x.conf", HEAD "backlog = 5000;" TAIL);
-	assert_int_equal(config_load("x.conf", &report, &settings), 0);
+	assert_int_equal(config_load(&source, &report, &settings), 0);
 	unlink("x.conf");
 	report_add(&report, REPORT_WARNING, &settings->groups[0].origins[GROUP_KEY_BACKLOG], "hint",
 		   "cut");
