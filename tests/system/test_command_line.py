@@ -42,6 +42,7 @@ def test_help(option):
     assert (done.returncode, done.stderr) == (OK, "")
     for name in ("-c, --config FILE", "-t, --check", "-q, --quiet", "-T, --dump", "-n, --changed"):
         assert name in done.stdout
+    assert "-o, --override KEY=VALUE" in done.stdout and "-w, --origin" in done.stdout
     assert "-V, --version" in done.stdout and "-h, --help" in done.stdout
 
 
@@ -58,6 +59,9 @@ def test_help(option):
         ["-q"],
         ["-n"],
         ["-T", "-n", "user"],
+        ["-o"],
+        ["--origin"],
+        ["-T", "--origin", "user"],
         ["-T", "-q"],
         ["--quiet=1", "-t"],
     ],
@@ -87,6 +91,64 @@ def test_build():
     assert done.stdout.startswith(run("-V").stdout)
     for word in "compiler: ", "configure:", "glibc ", "libconfig ", "libsystemd ", "engines: epoll":
         assert word in done.stdout
+
+
+# --- Several sources -----------------------------------------------------------------------------
+
+
+def test_files_and_options(tmp_path):
+    """Files of conf.d come after the main one, options last; the dump says so and loads again."""
+    main = tmp_path / "laned.conf"
+    later = tmp_path / "conf.d" / "50-x.conf"
+    later.parent.mkdir()
+    main.write_text('\ndrain_timeout = "1s";\n')
+    later.write_text('drain_timeout = "2s"; max_generations = 3;\n')
+    arguments = ["-c", str(main), "-o", "log.level=debug", "--override=groups.echo.backlog=5"]
+    done = run("-T", "-n", "--origin", *arguments)
+    assert (done.returncode, done.stderr) == (OK, "")
+    lines = done.stdout.splitlines()
+    assert f'drain_timeout = "2s"; # {later}:1, overrides {main}:2' in lines
+    assert f"max_generations = 3; # {later}:1" in lines
+    assert '\tlevel = "debug"; # command line' in lines
+    assert "\t\tbacklog = 5; # command line" in lines
+    plain = run("-T", *arguments).stdout
+    assert run("-T", "-c", "-", stdin=done.stdout).stdout == plain
+    assert run("-T", *arguments, "groups.echo.backlog").stdout == "5\n"
+
+
+def test_standard_input_has_no_folder(tmp_path):
+    """conf.d of the current folder does not count for standard input."""
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "x.conf").write_text("nonsense\n")
+    done = subprocess.run(
+        [PROGRAM, "-t", "-q", "-c", "-"], input="", text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == OK
+
+
+def test_wrong_options():
+    """All that is wrong with options is told, each with itself and a hint, without a line number."""
+    done = run("-t", "-c", "-", "-o", "log.levl=debug", "-o", "groups.ecko.backlog=5", stdin="")
+    assert (done.returncode, done.stdout) == (CONFIG, "")
+    assert done.stderr == (
+        'command line: error: no key "log.levl"\n'
+        "        log.levl=debug\n"
+        '        did you mean "log.level"?\n'
+        'command line: error: no key "groups.ecko.backlog"\n'
+        "        groups.ecko.backlog=5\n"
+        '        did you mean "groups.echo.backlog"?\n'
+        "2 errors in <stdin>\n"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
+def test_unreadable_folder(tmp_path):
+    """A folder that may not be read is an error, and no key of it is lost in silence."""
+    (tmp_path / "laned.conf").write_text("")
+    (tmp_path / "conf.d").mkdir(mode=0)
+    done = run("-t", "-c", str(tmp_path / "laned.conf"))
+    assert done.returncode == NOPERM
+    assert "conf.d: Permission denied" in done.stderr
 
 
 # --- Check and dump ------------------------------------------------------------------------------
