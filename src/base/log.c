@@ -97,6 +97,11 @@ void log_open(enum log_target target, int level)
 		log_error("log: no journal here: %s; writing to stderr", strerror(-stream));
 }
 
+void log_set_level(int level)
+{
+	log_state.level = level;
+}
+
 int log_fd(void)
 {
 	return log_state.fd;

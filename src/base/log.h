@@ -27,6 +27,9 @@ enum log_target {
  */
 void log_open(enum log_target target, int level);
 
+/* Changes the least urgent level that is written. */
+void log_set_level(int level);
+
 /* The descriptor that lines are written to: what a child keeps open to log. */
 int log_fd(void);
 

@@ -71,6 +71,7 @@ struct scoreboard {
 	_Atomic uint32_t lateness;      /* counts the times in which clients wait for too long; odd:
 					 they do, so measure it. */
 	_Atomic uint32_t late_after_ms; /* what is too long; at least 1 */
+	_Atomic uint32_t log_level;     /* LOG_ERR to LOG_DEBUG; 0: what it was at the start */
 
 	/* The latest ones, a ring; the master's alone. */
 	struct incident incidents[SCOREBOARD_INCIDENTS];

@@ -461,14 +461,30 @@ static void group_stay(struct group *group, struct settings *settings)
 	settings_free(before);
 }
 
+/* Of the master and all workers, those included that leave. */
+static void log_level_takes_effect(struct master *master)
+{
+	int level = master->settings->log_level;
+
+	log_set_level(level);
+	for (struct watch *watch = NULL; (watch = watch_next(master, watch));)
+		atomic_store(&watch->lane->board->log_level, (uint32_t)level);
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
+		worker_tell(worker);
+}
+
 static void settings_take_effect(struct master *master, struct settings *settings)
 {
+	bool other_level = settings->log_level != master->settings->log_level;
+
 	settings_free(master->settings);
 	master->settings = settings_ref(settings);
 	for (struct group *group = master->groups; group; group = group->next) {
 		if (group->state != GROUP_LEAVING)
 			group_stay(group, settings);
 	}
+	if (other_level)
+		log_level_takes_effect(master);
 	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
 		if (watch->group->state == GROUP_SERVING)
 			watch_begin(watch);

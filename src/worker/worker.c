@@ -154,6 +154,7 @@ static void worker_obey(struct self *self)
 {
 	/* First how many orders there were, then what they say: one that comes now is for later. */
 	uint32_t asked = atomic_load(&self->line->asked);
+	uint32_t level;
 	bool gave_up;
 
 	if (asked == atomic_load_explicit(&self->line->answered, memory_order_relaxed))
@@ -167,6 +168,9 @@ static void worker_obey(struct self *self)
 	if (gave_up && !lane_has_listener(self->start->lane))
 		worker_leave(self);
 	worker_take_place(self);
+	level = atomic_load(&self->start->lane->board->log_level);
+	if (level > 0)
+		log_set_level((int)level);
 	atomic_store(&self->line->answered, asked);
 	if (gave_up) /* the master waits for that */
 		(void)eventfd_write(self->start->lane->notice_fd, 1);

@@ -201,6 +201,22 @@ def test_supervision(start):
     laned.wait_replaced(worker)
 
 
+def test_log_level(start):
+    """It is in effect at once, for the master and for a worker that was there before."""
+    keys = {"workers": 1, "max_connections": 1, "supervision": {"extra_max": 0}}
+    laned = start(log={"level": "error"}, **keys)
+    before = pids(laned)
+    laned.reload(log={"level": "info"}, **keys)
+    laned.wait_log(DONE)
+    with connect(laned.port) as held, connect(laned.port):
+        echo(held, b"x")
+        laned.wait_log("echo/0.0 .*: the lane holds 1 connections")
+    laned.reload(log={"level": "error"}, **keys)
+    laned.reload(log={"level": "info"}, **keys)
+    laned.wait_until(lambda: len(laned.log_lines(DONE)) == 2, "what is said of the last one")
+    assert pids(laned) == before
+
+
 # --- What is refused -----------------------------------------------------------------------------
 
 BAD = {
