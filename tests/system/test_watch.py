@@ -514,9 +514,12 @@ def trace(folder):
 
 
 def test_no_system_call(start, trace):
-    """Without connections no process makes a system call, be it after work or after trouble."""
+    """Without connections no process makes a system call, after work, trouble and reloads."""
     laned = start(groups=every_topology(2))
     visit_all(laned)
+    laned.reload(groups=every_topology(3))
+    laned.reload(groups=every_topology(2))
+    eventually(lambda: len(laned.pids()) == 1 + 2 + 2 + 4, "the old ones have left")
     victim = laned.workers()["g1/0.0"]
     stop_process(victim.pid)
     for _ in range(10):

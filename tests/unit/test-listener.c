@@ -95,6 +95,44 @@ static void test_first_and_further_share(void **state)
 	fd_close(lanes[1]);
 }
 
+/* Beside one that listens, and for a wider address: nobody finds it before it begins. */
+static void test_held(void **state)
+{
+	struct address address = free_address(AF_INET), any = address;
+	int first = listener_open(&address, LISTENER_FIRST, 64), error;
+	int clients[8];
+	int further, wider;
+
+	any.in.sin_addr.s_addr = htonl(INADDR_ANY);
+	further = listener_open(&address, LISTENER_HELD, 64);
+	wider = listener_open(&any, LISTENER_HELD, 64);
+	assert_true(first >= 0 && further >= 0 && wider >= 0);
+	assert_int_equal(listener_open(&any, LISTENER_FIRST, 64), -EADDRINUSE);
+	for (size_t i = 0; i < 8; i++) {
+		clients[i] = connect_to(&address, 0, &error);
+		assert_int_equal(error, 0);
+	}
+	assert_int_equal(listener_depth(first), 8);
+
+	assert_int_equal(listener_begin(further, 64), 0);
+	assert_int_equal(listener_begin(wider, 64), 0);
+	assert_int_equal(listener_depth(further), 0);
+	assert_int_equal(option(further, IPPROTO_TCP, TCP_NODELAY), 1);
+	assert_int_equal(listener_begin(further, 7), 0); /* once more: another backlog */
+
+	for (size_t i = 0; i < 8; i++)
+		fd_close(clients[i]);
+	fd_close(first);
+	fd_close(further);
+	error = 0;
+	clients[0] = connect_to(&address, 0, &error); /* the wider one is left */
+	assert_int_equal(error, 0);
+	assert_int_equal(listener_depth(wider), 1);
+	fd_close(clients[0]);
+	fd_close(wider);
+	(void)state;
+}
+
 static void test_families_are_apart(void **state)
 {
 	struct address any6, any4;
@@ -219,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_is_exclusive),
 		cmocka_unit_test(test_first_and_further_share),
+		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_families_are_apart),
 		cmocka_unit_test(test_connections_inherit),
 		cmocka_unit_test(test_mute),
