@@ -287,10 +287,21 @@ static void offer_path(struct closest *closest, const char *asked_as, const char
 	snprintf(closest->text, sizeof(closest->text), "%s", text);
 }
 
+/* What stands behind the name of a group, whatever it is called. NULL: nothing does. */
+static const char *path_in_group(const char *path)
+{
+	const char *dot = strncmp(path, "groups.", strlen("groups.")) == 0
+				  ? strchr(path + strlen("groups."), '.')
+				  : NULL;
+
+	return dot ? dot + 1 : NULL;
+}
+
 void complaint_unknown_path(struct report *report, const struct origin *origin,
 			    const struct settings *settings, const char *path)
 {
 	struct closest closest = {.path = path, .distance = 3};
+	const char *in_group = path_in_group(path);
 	const struct schema_key *key = NULL;
 	char full[HINT_MAX], hint[HINT_MAX + 32];
 
@@ -306,6 +317,11 @@ void complaint_unknown_path(struct report *report, const struct origin *origin,
 			offer_path(&closest, key->path, full);
 		}
 	}
+	/* The key is right, and the group is called otherwise altogether: the first one, then. */
+	if (!*closest.text && in_group && schema_find(SCHEMA_GROUP, in_group) &&
+	    settings->n_groups > 0 && settings->groups[0].name)
+		snprintf(closest.text, sizeof(closest.text), "groups.%s.%s",
+			 settings->groups[0].name, in_group);
 	snprintf(hint, sizeof(hint), "did you mean \"%s\"?", closest.text);
 	report_add(report, REPORT_ERROR, origin, *closest.text ? hint : NULL, "no key \"%s\"",
 		   path);

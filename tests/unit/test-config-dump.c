@@ -513,7 +513,7 @@ static void test_single_values_that_are_not_there(void **state)
 		{"groups.echo.backlg", "groups.echo.backlog"},
 		{"backlog", "groups.echo.backlog"},
 		{"echo.tag", "groups.echo.echo.tag"},
-		{"groups.*.backlog", NULL},
+		{"groups.*.backlog", "groups.echo.backlog"},
 		{"nonsense", NULL},
 		{"", NULL},
 		{".", NULL},

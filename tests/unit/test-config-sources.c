@@ -240,6 +240,10 @@ static void test_wrong_overrides(void **state)
 		{"groups.ecko.backlog=5",
 		 "no key \"groups.ecko.backlog\"\n        groups.ecko.backlog=5\n"
 		 "        did you mean \"groups.echo.backlog\"?\n"},
+		{"groups.web.backlog=5",
+		 "no key \"groups.web.backlog\"\n        groups.web.backlog=5\n"
+		 "        did you mean \"groups.echo.backlog\"?\n"},
+		{"groups.web.bklg=5", "no key \"groups.web.bklg\"\n        groups.web.bklg=5\n"},
 		{"log.level=debgu",
 		 "log.level must be \"error\", \"warning\", \"notice\", \"info\" "
 		 "or \"debug\", not \"debgu\"\n        log.level=debgu\n"
