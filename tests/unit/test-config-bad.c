@@ -532,10 +532,9 @@ static void test_the_limit_of_the_size(void **state)
 	write_long("long.conf", 1 << 20);
 	settings_free(fixture_load_good("long.conf"));
 	write_long("long.conf", (1 << 20) + 1);
-	check_unreadable(
-		"long.conf", -EFBIG,
-		"error: cannot read long.conf: a configuration has at most 1 MiB, all "
-		"its files together\n");
+	check_unreadable("long.conf", -EFBIG,
+			 "error: cannot read long.conf: a configuration has at most 1 MiB, all "
+			 "its files together\n");
 
 	write_long("half.conf", 1 << 19);
 	loaded = fixture_load_text("@include \"half.conf\"\n@include \"half.conf\"\n");
