@@ -100,6 +100,26 @@ static bool choose_verb(struct command_line *line, enum verb verb)
 	return true;
 }
 
+/* Whether what only goes with something else does. */
+static bool options_go_together(const struct command_line *line)
+{
+	bool dumps_all = line->verb == VERB_DUMP && !line->key;
+
+	if (line->quiet && line->verb != VERB_CHECK) {
+		fprintf(stderr, "laned: -q goes with -t\n");
+		return false;
+	}
+	if (line->changed && !dumps_all) {
+		fprintf(stderr, "laned: -n goes with -T, without a key\n");
+		return false;
+	}
+	if (line->origin && !dumps_all) {
+		fprintf(stderr, "laned: --origin goes with -T, without a key\n");
+		return false;
+	}
+	return true;
+}
+
 /* Returns EX_OK or the exit status; the overrides are to be freed in any case. */
 static int command_line_parse(int argc, char **argv, struct command_line *ret)
 {
@@ -154,19 +174,7 @@ static int command_line_parse(int argc, char **argv, struct command_line *ret)
 		fprintf(stderr, "laned: '%s': no argument is expected here\n", argv[optind]);
 		good = false;
 	}
-	if (good && ret->quiet && ret->verb != VERB_CHECK) {
-		fprintf(stderr, "laned: -q goes with -t\n");
-		good = false;
-	}
-	if (good && ret->changed && (ret->verb != VERB_DUMP || ret->key)) {
-		fprintf(stderr, "laned: -n goes with -T, without a key\n");
-		good = false;
-	}
-	if (good && ret->origin && (ret->verb != VERB_DUMP || ret->key)) {
-		fprintf(stderr, "laned: --origin goes with -T, without a key\n");
-		good = false;
-	}
-	return good ? EX_OK : usage_error();
+	return good && options_go_together(ret) ? EX_OK : usage_error();
 }
 
 /* What is being spoken of; `settings` is NULL when they are wrong. */
