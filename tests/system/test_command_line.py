@@ -25,6 +25,7 @@ from laned import (
     configuration,
     run,
 )
+from trouble import pids
 
 OK, USAGE, UNAVAILABLE, OSERR, NOPERM, CONFIG = 0, 64, 69, 71, 77, 78
 SHIPPED = sorted([*SOURCES.glob("etc/*.conf"), *SOURCES.glob("etc/examples/*.conf")])
@@ -124,6 +125,21 @@ def test_standard_input_has_no_folder(tmp_path):
         [PROGRAM, "-t", "-q", "-c", "-"], input="", text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == OK
+
+
+def test_reload_reads_all_again(start):
+    """A reload reads what a start reads: files that have come meanwhile, and the options last."""
+    process = {"command": [PROGRAM, "-c", "@", "-o", "groups.echo.workers=2"]}
+    laned = start(workers=1, process=process)
+    folder = laned.file.parent / "conf.d"
+    folder.mkdir()
+    text = configuration(name="later", listen="127.0.0.1:@1")
+    (folder / "later.conf").write_text(laned.ports.fill(text))
+    laned.reload()
+    laned.wait_log(r"reload done in \d+ ms: later added$")
+    with connect(laned.ports[1]) as client:
+        echo(client, b"x")
+    assert {"echo/0.0", "echo/0.1"} <= set(pids(laned))
 
 
 def test_wrong_options():
