@@ -79,15 +79,6 @@ static int compare(struct diff *diff, const char *group, const void *old, const 
 	return 0;
 }
 
-static const struct group_settings *find_group(const struct settings *settings, const char *name)
-{
-	for (size_t i = 0; i < settings->n_groups; i++) {
-		if (strcmp(settings->groups[i].name, name) == 0)
-			return &settings->groups[i];
-	}
-	return NULL;
-}
-
 /* A group that is in one of the two settings alone. */
 static int add_group(struct diff *diff, const struct group_settings *group, bool is_new)
 {
@@ -106,12 +97,12 @@ int diff_make(const struct settings *old, const struct settings *new, struct dif
 	r = compare(ret, NULL, old, new);
 	for (size_t i = 0; i < new->n_groups &&r == 0; i++) {
 		const struct group_settings *group = &new->groups[i];
-		const struct group_settings *before = find_group(old, group->name);
+		const struct group_settings *before = settings_find_group(old, group->name);
 
 		r = before ? compare(ret, group->name, before, group) : add_group(ret, group, true);
 	}
 	for (size_t i = 0; i < old->n_groups && r == 0; i++) {
-		if (!find_group(new, old->groups[i].name))
+		if (!settings_find_group(new, old->groups[i].name))
 			r = add_group(ret, &old->groups[i], false);
 	}
 	return r;

@@ -60,3 +60,12 @@ struct settings *settings_free(struct settings *settings)
 	free(settings);
 	return NULL;
 }
+
+const struct group_settings *settings_find_group(const struct settings *settings, const char *name)
+{
+	for (size_t i = 0; i < settings->n_groups; i++) {
+		if (strcmp(settings->groups[i].name, name) == 0)
+			return &settings->groups[i];
+	}
+	return NULL;
+}

@@ -197,4 +197,7 @@ struct settings *settings_free(struct settings *settings);
  */
 const char *settings_add_file(struct settings *settings, const char *file);
 
+/* The group of that name; NULL: there is none. */
+const struct group_settings *settings_find_group(const struct settings *settings, const char *name);
+
 #endif

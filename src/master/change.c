@@ -290,16 +290,6 @@ static void change_finish(struct master *master, enum change_outcome outcome)
 
 /* --- Its plan ---------------------------------------------------------------------------------- */
 
-static const struct group_settings *settings_group(const struct settings *settings,
-						   const char *name)
-{
-	for (size_t i = 0; i < settings->n_groups; i++) {
-		if (strcmp(settings->groups[i].name, name) == 0)
-			return &settings->groups[i];
-	}
-	return NULL;
-}
-
 /* Whether a request is about a group at all. */
 static bool is_meant(const struct change_request *request, const char *name)
 {
@@ -366,173 +356,15 @@ static int change_plan(struct master *master, struct change *change)
 	}
 	for (const struct group *group = master->groups; group; group = group->next) {
 		if (group->state == GROUP_SERVING &&
-		    !settings_group(settings, group->settings->name))
+		    !settings_find_group(settings, group->settings->name))
 			add_step(change, group->settings->name, CHANGE_REMOVES);
 	}
 	return 0;
 }
 
-/* --- Making it --------------------------------------------------------------------------------- */
+/* --- Making it -------------------------------------------------------------------------------- */
 
-/* Sets up new groups and starts their workers. */
-static bool groups_come(struct master *master, struct change *change)
-{
-	for (size_t i = 0; i < change->n_steps; i++) {
-		const struct change_step *step = &change->steps[i];
-		const struct group_settings *next = settings_group(change->settings, step->group);
-		struct group *group;
-		int status;
-
-		if (step->action != CHANGE_ADDS && step->action != CHANGE_REPLACES)
-			continue;
-		group = group_open(master, change->settings, next, &status);
-		if (!group || group_start(group) != 0)
-			return false;
-	}
-	return true;
-}
-
-static void groups_abandon(struct master *master)
-{
-	for (struct group *group = master->groups; group; group = group->next) {
-		if (group->state == GROUP_NEW)
-			group_abandon(group);
-	}
-}
-
-/* One that is not ready yet; NULL: all are. */
-static const struct worker *first_unready(const struct master *master)
-{
-	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
-		if (worker->group->state == GROUP_NEW && worker->role != WORKER_EXTRA &&
-		    !worker->ready)
-			return worker;
-	}
-	return NULL;
-}
-
-/* Workers that are ready go to the listeners. */
-static void group_begin(struct group *group)
-{
-	for (unsigned i = 0; i < group->plan.lanes; i++) {
-		struct watch *watch = &group->watches[i];
-
-		watch_begin(watch);
-		for (unsigned k = 0; k < group->plan.primaries; k++)
-			worker_call(&watch->workers[k]);
-		lane_line_up(watch);
-	}
-}
-
-/* Those that serve first, in the order of the configuration. */
-static void groups_sort(struct master *master)
-{
-	struct group *rest = master->groups, *sorted = NULL, **end = &sorted;
-
-	for (size_t i = 0; i < master->settings->n_groups; i++) {
-		struct group *group = group_find(master, master->settings->groups[i].name,
-						 GROUP_SERVING);
-		struct group **link = &rest;
-
-		if (!group)
-			continue;
-		while (*link != group)
-			link = &(*link)->next;
-		*link = group->next;
-		*end = group;
-		end = &group->next;
-		*end = NULL;
-		master->groups = rest;
-	}
-	*end = rest;
-	master->groups = sorted;
-}
-
-/* A group that stays is the new configuration's. */
-static void group_stay(struct group *group, struct settings *settings)
-{
-	const struct group_settings *next = settings_group(settings, group->settings->name);
-	struct settings *before = group->owner;
-
-	if (!next)
-		return;
-	group->settings = next;
-	group->owner = settings_ref(settings);
-	settings_free(before);
-}
-
-/* Of the master and all workers, those included that leave. */
-static void log_level_takes_effect(struct master *master)
-{
-	int level = master->settings->log_level;
-
-	log_set_level(level);
-	for (struct watch *watch = NULL; (watch = watch_next(master, watch));)
-		atomic_store(&watch->lane->board->log_level, (uint32_t)level);
-	for (struct worker *worker = NULL; (worker = worker_next(master, worker));)
-		worker_tell(worker);
-}
-
-static void settings_take_effect(struct master *master, struct settings *settings)
-{
-	bool other_level = settings->log_level != master->settings->log_level;
-
-	settings_free(master->settings);
-	master->settings = settings_ref(settings);
-	for (struct group *group = master->groups; group; group = group->next) {
-		if (group->state != GROUP_LEAVING)
-			group_stay(group, settings);
-	}
-	if (other_level)
-		log_level_takes_effect(master);
-	for (struct watch *watch = NULL; (watch = watch_next(master, watch));) {
-		if (watch->group->state == GROUP_SERVING)
-			watch_begin(watch);
-	}
-}
-
-/*
- * From here on nothing can fail. Clients come to the new groups before any worker of an old one is
- * asked to go.
- */
-static void change_take_effect(struct master *master, struct change *change)
-{
-	change->made = true;
-	master->changes++;
-	for (struct group *group = master->groups; group; group = group->next) {
-		if (group->state == GROUP_NEW)
-			endpoints_take(group);
-	}
-	for (size_t i = 0; i < change->n_steps; i++) {
-		const struct change_step *step = &change->steps[i];
-		struct group *old = group_find(master, step->group, GROUP_SERVING);
-
-		if (step->action == CHANGE_REPLACES || step->action == CHANGE_REMOVES) {
-			old->state = GROUP_LEAVING;
-			old->left_with = master->changes;
-		}
-	}
-	for (struct group *group = master->groups; group; group = group->next) {
-		if (group->state == GROUP_NEW)
-			group->state = GROUP_SERVING;
-	}
-	settings_take_effect(master, change->settings);
-	endpoints_settle(master);
-	for (size_t i = 0; i < change->n_steps; i++) {
-		const struct change_step *step = &change->steps[i];
-
-		if (step->action == CHANGE_ADDS || step->action == CHANGE_REPLACES)
-			group_begin(group_find(master, step->group, GROUP_SERVING));
-	}
-	for (struct group *group = master->groups; group; group = group->next) {
-		if (group->state == GROUP_LEAVING && group->left_with == master->changes)
-			group_leave(group);
-	}
-	groups_sort(master);
-	supervise_wake(master);
-}
-
-/* Returns 0 or -errno. */
+/* Clients come to the new groups, or nothing has changed. Returns 0 or -errno. */
 static int change_make(struct master *master, struct change *change)
 {
 	for (struct group *group = master->groups; group; group = group->next) {
@@ -544,7 +376,8 @@ static int change_make(struct master *master, struct change *change)
 			return r;
 		}
 	}
-	change_take_effect(master, change);
+	change->made = true;
+	groups_take_over(master, change->settings, change->steps, change->n_steps);
 	return 0;
 }
 
@@ -610,8 +443,8 @@ static int change_keep(struct master *master, struct change *change)
 	if (!name || group_find(master, name, GROUP_SERVING))
 		return 0;
 	fprintf(change->stream, "%s \"%s\"\n",
-		settings_group(master->settings, name) ? "drained already: group"
-						       : "there is no group",
+		settings_find_group(master->settings, name) ? "drained already: group"
+							    : "there is no group",
 		name);
 	return -ENOENT;
 }
@@ -658,7 +491,8 @@ static void change_begin(struct master *master)
 		master_stop(master);
 	} else {
 		change_limit(master, change, READY_NS);
-		change->failed = !groups_come(master, change);
+		change->failed = !groups_come(master, change->settings, change->steps,
+					      change->n_steps);
 	}
 }
 
@@ -671,6 +505,17 @@ static bool all_is_handed_over(const struct master *master)
 			return false;
 	}
 	return true;
+}
+
+/* One that is not ready yet; NULL: all are. */
+static const struct worker *first_unready(const struct master *master)
+{
+	for (struct worker *worker = NULL; (worker = worker_next(master, worker));) {
+		if (worker->group->state == GROUP_NEW && worker->role != WORKER_EXTRA &&
+		    !worker->ready)
+			return worker;
+	}
+	return NULL;
 }
 
 /* Before clients come to the new groups. Returns whether it got on. */

@@ -8,6 +8,7 @@
 
 #include "config/settings.h"
 #include "lane/lane.h"
+#include "master/change.h"
 #include "master/health.h"
 #include "master/incident.h"
 #include "master/limits.h"
@@ -386,6 +387,22 @@ void endpoints_sweep(struct master *master);
  * left. Returns whether it could be done.
  */
 bool lane_steer(struct watch *watch, bool away);
+
+/* takeover.c */
+
+/* Sets up new groups and starts their workers. False after it has said why; groups_abandon() then. */
+bool groups_come(struct master *master, struct settings *settings, const struct change_step *steps,
+		 size_t n_steps);
+
+/* Takes all new groups back, of which clients have seen nothing. */
+void groups_abandon(struct master *master);
+
+/*
+ * Clients come to the new groups, whose listeners have begun, and only then are the workers of old
+ * ones asked to go; and the settings are in effect. Nothing of this can fail.
+ */
+void groups_take_over(struct master *master, struct settings *settings,
+		      const struct change_step *steps, size_t n_steps);
 
 /* leave.c */
 
