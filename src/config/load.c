@@ -233,7 +233,7 @@ static int load(const struct config_source *source, struct settings *settings,
 	r = load_files(&loading, source->path);
 	if (r < 0)
 		return r;
-	if (!settings->groups_origin.file && report->errors == errors) {
+	if (!settings->groups_origin.file && loading.report->errors == errors) {
 		r = add_builtin_group(settings);
 		if (r < 0)
 			return r;

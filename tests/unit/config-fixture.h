@@ -86,9 +86,9 @@ static inline struct loaded fixture_load_source(const struct config_source *sour
 
 static inline struct loaded fixture_load(const char *path)
 {
-	const struct config_source source = {.path = path};
+	const struct config_source from = {.path = path};
 
-	return fixture_load_source(&source);
+	return fixture_load_source(&from);
 }
 
 /* Loads a text as "x.conf". */
