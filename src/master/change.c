@@ -411,27 +411,29 @@ static void change_limit(struct master *master, struct change *change, uint64_t 
 static int change_load(struct master *master, struct change *change)
 {
 	const char *path = master->source->path;
-	bool nothing = path ? strcmp(path, "-") == 0 : !master->settings->file;
 	int r;
 
-	if (nothing) {
-		fprintf(change->stream, "nothing to reload: the configuration is %s\n",
-			path ? "from standard input" : "the built-in default");
+	if (path && strcmp(path, "-") == 0) {
+		fprintf(change->stream,
+			"nothing to reload: the configuration is from standard input\n");
 		return -ENOENT;
 	}
 	r = config_load(master->source, &change->report, &change->settings);
-	if (r == 0) {
-		host_limits_read(&master->host);
-		limits_check(change->settings, &master->host, &change->report);
-		r = change->report.errors > 0 ? -EBADMSG : 0;
-	}
 	if (r == -ENOMEM)
 		fprintf(change->stream, "the configuration cannot be read: %s\n", strerror(ENOMEM));
-	if (r == 0)
-		r = diff_make(master->settings, change->settings, &change->diff);
-	if (r == 0)
-		r = settings_keep(change->settings, master->settings);
-	return r;
+	if (r < 0)
+		return r;
+	/* The built-in default is for whoever has no file yet, not for whoever has lost it. */
+	if (change->settings->n_files == 0) {
+		fprintf(change->stream, "nothing to reload: there is no configuration file\n");
+		return -ENOENT;
+	}
+	host_limits_read(&master->host);
+	limits_check(change->settings, &master->host, &change->report);
+	if (change->report.errors > 0)
+		return -EBADMSG;
+	r = diff_make(master->settings, change->settings, &change->diff);
+	return r < 0 ? r : settings_keep(change->settings, master->settings);
 }
 
 /* The same configuration again. Returns 0, or -ENOENT with a reason in the text. */

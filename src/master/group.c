@@ -1,6 +1,7 @@
 /*
  * A group in the master: its plan made real, as lanes with listeners and places for workers.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -104,6 +105,7 @@ static int group_allocate(struct group *group)
 {
 	size_t lanes = group->plan.lanes;
 
+	assert(lanes > 0 && group->n_endpoints > 0 && group->places > 0);
 	group->n_workers = lanes * group->places;
 	group->endpoints = calloc(group->n_endpoints, sizeof(*group->endpoints));
 	group->inherited = calloc(lanes * group->n_endpoints, sizeof(*group->inherited));

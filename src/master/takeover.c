@@ -46,28 +46,37 @@ static void group_begin(struct group *group)
 	}
 }
 
-/* Those that serve first, in the order of the configuration. */
+/* Takes a group out of the list, to stand at its end. */
+static void group_move_back(struct master *master, struct group *group)
+{
+	struct group **link = &master->groups;
+
+	for (; *link; link = &(*link)->next) {
+		if (*link == group)
+			*link = group->next;
+		if (!*link)
+			break;
+	}
+	*link = group;
+	group->next = NULL;
+}
+
+/* Those that serve in the order of the configuration, and behind them those that leave. */
 static void groups_sort(struct master *master)
 {
-	struct group *rest = master->groups, *sorted = NULL, **end = &sorted;
+	const struct settings *settings = master->settings;
+	size_t others = 0;
 
-	for (size_t i = 0; i < master->settings->n_groups; i++) {
-		struct group *group = group_find(master, master->settings->groups[i].name,
-						 GROUP_SERVING);
-		struct group **link = &rest;
+	for (const struct group *group = master->groups; group; group = group->next)
+		others += group->state != GROUP_SERVING;
+	for (size_t i = 0; i < settings->n_groups; i++) {
+		struct group *group = group_find(master, settings->groups[i].name, GROUP_SERVING);
 
-		if (!group)
-			continue;
-		while (*link != group)
-			link = &(*link)->next;
-		*link = group->next;
-		*end = group;
-		end = &group->next;
-		*end = NULL;
-		master->groups = rest;
+		if (group)
+			group_move_back(master, group);
 	}
-	*end = rest;
-	master->groups = sorted;
+	for (; others > 0; others--) /* they stand in front now */
+		group_move_back(master, master->groups);
 }
 
 /* A group that stays is the new configuration's. */

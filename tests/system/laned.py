@@ -228,7 +228,8 @@ class Daemon:
     ):
         """
         `stderr`: a descriptor that takes the place of ours; then the log is not seen here.
-        `command`: what starts laned, if not the program itself; "@" in it is the configuration.
+        `command`: what starts laned, if not the program itself; "@" in it is the configuration,
+        "@0" a port.
         """
         self.ports = ports
         self.text = text
@@ -249,7 +250,7 @@ class Daemon:
 
         command = command or [PROGRAM, "-c", "@"]
         self.process = subprocess.Popen(
-            [str(self.file) if word == "@" else word for word in command],
+            [str(self.file) if word == "@" else ports.fill(word) for word in command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE if stderr is None else stderr,

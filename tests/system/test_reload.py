@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from client import Callers, close_all, connect, connect_all, echo, who
 from crowd import CrowdProcess
 from laned import (
     FULL,
+    PROGRAM,
     TOPOLOGIES,
     configuration,
     descriptors,
@@ -312,17 +314,27 @@ def test_new_worker_dies(start, gate):
     assert len(laned.workers()) == 3
 
 
-@pytest.mark.parametrize("origin", ["built-in", "stdin"])
-def test_nothing_to_reload(start, tmp_path, origin):
-    """Where there is no file there is nothing to read again."""
-    text = configuration(workers=1)
-    command = ["sh", "-c", 'exec "$0" -c - <"$1"', os.path.abspath(os.environ["LANED"]), "@"]
-    if origin == "built-in":
-        pytest.skip("an installed file may be there")
-    laned = start(text, process={"command": command})
+def test_nothing_to_reload(start):
+    """What came from standard input cannot be read again."""
+    command = ["sh", "-c", 'exec "$0" -c - <"$1"', PROGRAM, "@"]
+    laned = start(workers=1, process={"command": command})
     before = pids(laned)
     laned.reload()
     laned.wait_log("nothing to reload: the configuration is from standard input")
+    assert pids(laned) == before
+
+
+def test_no_file_to_reload(start):
+    """Nor is there anything to read where there is no file: the built-in group serves on."""
+    build = subprocess.check_output([PROGRAM, "-VV"], text=True)
+    installed = Path(re.search("^configuration file: (.*)$", build, re.M)[1])
+    if installed.exists() or (installed.parent / "conf.d").exists():
+        pytest.skip("there is an installed file")
+    command = [PROGRAM, "-o", "groups.echo.listen=127.0.0.1:@0"]
+    laned = start(process={"command": command})
+    before = pids(laned)
+    laned.reload()
+    laned.wait_log("nothing to reload: there is no configuration file")
     assert pids(laned) == before
 
 
