@@ -307,6 +307,7 @@ def test_new_worker_dies(start, gate):
     os.kill(held[0].pid, signal.SIGKILL)
     laned.wait_log(r"killed by signal 9 \(Killed\) before it was ready")
     laned.wait_log("reload failed; all is as before")
+    laned.wait_until(lambda: laned.reports()[1:] == ["RELOADING=1", "READY=1"], "its report")
     gate.unlock()
     gate.probe(None)
     assert pids(laned) == before
