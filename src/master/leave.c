@@ -190,10 +190,12 @@ static void lane_leave_go_on(struct watch *watch, uint64_t now_ns)
 {
 	struct lane *lane = watch->lane;
 	bool through = now_ns - watch->group->leave_ns >= HANDSHAKE_NS, given_up = false;
+	bool over = now_ns >= watch->group->drain_ns + LAST_NS; /* for those who wait, too */
 
-	for (size_t i = 0; through && i < lane->n_listeners; i++) {
-		if (lane->listeners[i] < 0 || atomic_load(&lane->given_up[i]) ||
-		    listener_depth(lane->listeners[i]) > 0)
+	for (size_t i = 0; (through || over) && i < lane->n_listeners; i++) {
+		if (lane->listeners[i] < 0 || atomic_load(&lane->given_up[i]))
+			continue;
+		if (listener_depth(lane->listeners[i]) > 0 && !over)
 			continue;
 		listener_give_up(watch, i);
 		given_up = true;

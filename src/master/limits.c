@@ -232,7 +232,10 @@ static void check_fault(const struct group_settings *group, const struct fault_s
 /* Descriptors that the master has beside those of groups: its event loop, log and the like. */
 #define MASTER_SPARE_FDS 32
 
-/* It has every listener, an eventfd for each lane, and two pidfds for each place of a worker. */
+/*
+ * It has every listener, an eventfd for each lane, and for each place of a worker two pidfds and, while
+ * one starts, its end of the probe.
+ */
 static void check_master(unsigned long long group_fds, const struct host_limits *host,
 			 struct report *report)
 {
@@ -262,7 +265,7 @@ void limits_check(const struct settings *settings, const struct host_limits *hos
 		for (size_t f = 0; f < group->n_faults; f++)
 			check_fault(group, &group->faults[f], &plan, extra_max, report);
 		group_fds += plan.lanes *
-			     (group->n_listen + 1 + 2ULL * (plan_workers(&plan) + extra_max));
+			     (group->n_listen + 1 + 3ULL * (plan_workers(&plan) + extra_max));
 	}
 	check_master(group_fds, host, report);
 }

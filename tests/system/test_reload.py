@@ -1,5 +1,6 @@
 """SIGHUP: another configuration, while clients come and go and nobody of them notices."""
 
+import contextlib
 import itertools
 import os
 import random
@@ -8,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -451,6 +453,37 @@ def test_busy_after_drain_timeout(start):
                 echo(busy, b"x")
     laned.wait_log("echo/0.0 .*: not done when drain_timeout was over, connections left: 1; killed")
     wait_left(laned)
+
+
+def test_queue_of_a_full_lane_that_goes(start):
+    """
+    Who waits for room in a lane that goes has no more time than those who have it: then the lane is
+    gone, and nobody is started for it again and again.
+    """
+    keys = {"topology": "reuseport", "max_connections": 2, "drain_timeout": "200ms"}
+    laned = start(workers=2, echo=TAG, **keys)
+    held = {}
+    while len(held) < 2:
+        client = connect(laned.port)
+        client.settimeout(0.2)
+        with contextlib.suppress(TimeoutError):  # its lane is full
+            held[who(client)] = client
+
+    def talk(client):
+        with contextlib.suppress(OSError, EOFError, ValueError):
+            while True:
+                who(client)
+
+    threads = [threading.Thread(target=talk, args=[client]) for client in held.values()]
+    for thread in threads:
+        thread.start()
+    waiting = connect_all(laned.port, 20)
+    laned.reload(workers=1, echo=TAG, **keys)
+    eventually(lambda: len(laned.pids()) == 2, "a master and one worker are left")
+    for thread in threads:
+        thread.join()
+    close_all([*waiting, *held.values()])
+    assert len(laned.log_lines("killed")) <= 4
 
 
 def test_max_generations(start):
