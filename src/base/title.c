@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+static char **title_arguments; /* of main(), as long as the process */
 static char *title_area;
 static size_t title_size;
 
@@ -43,7 +44,7 @@ static char **strings_copy(char *const *strings)
 char **title_init(int argc, char **argv)
 {
 	char *end = argv[0];
-	char **arguments, **environment;
+	char **environment;
 
 	if (argc < 1)
 		return argv;
@@ -52,14 +53,14 @@ char **title_init(int argc, char **argv)
 	for (char **variable = environ; *variable && *variable == end; variable++)
 		end = *variable + strlen(*variable) + 1;
 
-	arguments = strings_copy(argv);
+	title_arguments = strings_copy(argv);
 	environment = strings_copy(environ);
-	if (!arguments || !environment) /* whichever could be had is not worth freeing: once */
+	if (!title_arguments || !environment) /* one that could be had is not worth freeing */
 		return argv;
 	environ = environment;
 	title_area = argv[0];
 	title_size = (size_t)(end - argv[0]);
-	return arguments;
+	return title_arguments;
 }
 
 void title_set(const char *comm, const char *format, ...)
