@@ -499,11 +499,12 @@ bool engine_give_up(struct engine *engine)
 	for (size_t i = 0; i < lane->n_listeners; i++) {
 		if (lane->listeners[i] < 0 || !atomic_load(&lane->given_up[i]))
 			continue;
-		if (!changed)
-			engine_unlisten(engine);
 		changed = true;
 		/* This one may be the only one that was woken for who waits there. */
 		(void)engine_accept_some(engine, i, ACCEPTS_PER_DRAIN, false);
+		/* One that ended at once may have brought it back to the listeners from a pause. */
+		listened |= engine->listening;
+		engine_unlisten(engine);
 		lane->listeners[i] = fd_close(lane->listeners[i]);
 	}
 	if (changed && listened && lane_has_listener(lane))

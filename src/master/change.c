@@ -428,6 +428,11 @@ static int change_load(struct master *master, struct change *change)
 		fprintf(change->stream, "nothing to reload: there is no configuration file\n");
 		return -ENOENT;
 	}
+	if (master->settings->groups_origin.file && !change->settings->groups_origin.file) {
+		fprintf(change->stream, "%s: error: no groups: it is empty, or not yet written\n",
+			change->settings->files[0]);
+		return -EBADMSG;
+	}
 	host_limits_read(&master->host);
 	limits_check(change->settings, &master->host, &change->report);
 	if (change->report.errors > 0)

@@ -148,8 +148,10 @@ static bool ended_as_told(const siginfo_t *info)
 }
 
 /* Whether somebody is to come after it: not where no clients come, or none any more. */
-static bool worker_is_wanted(const struct worker *worker)
+static bool worker_is_wanted(const struct worker *worker, const siginfo_t *info)
 {
+	if (worker->group->draining && ended_as_told(info))
+		return false;
 	return worker->role != WORKER_EXTRA && worker->group->state != GROUP_NEW &&
 	       worker->watch->queues && lane_is_served(worker->lane);
 }
@@ -157,7 +159,7 @@ static bool worker_is_wanted(const struct worker *worker)
 static void log_end(const struct worker *worker, const siginfo_t *info, uint32_t connections)
 {
 	bool expected = worker->master->phase == MASTER_ENDING || ended_as_told(info);
-	bool again = worker->master->phase < MASTER_STOPPING && worker_is_wanted(worker);
+	bool again = worker->master->phase < MASTER_STOPPING && worker_is_wanted(worker, info);
 	char end[END_MAX];
 
 	describe_end(info, end, sizeof(end));
@@ -215,7 +217,8 @@ int worker_exited(sd_event_source *source, const siginfo_t *info, void *userdata
 		return 0;
 	}
 	lane_line_up(worker->watch);
-	if (worker_is_wanted(worker) || (worker->role == WORKER_EXTRA && !ended_as_told(info)))
+	if (worker_is_wanted(worker, info) ||
+	    (worker->role == WORKER_EXTRA && !ended_as_told(info)))
 		worker_restart(worker);
 	master_settle(master);
 	return 0;

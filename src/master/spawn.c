@@ -45,7 +45,7 @@ _Noreturn static void worker_begin(struct worker *worker, int probe_fd, pid_t ma
 static void worker_prepare(struct worker *worker)
 {
 	struct worker_line *line = worker_line(worker);
-	bool drain = worker->master->phase == MASTER_STOPPING;
+	bool drain = worker->master->phase == MASTER_STOPPING || worker->group->draining;
 
 	worker->generation++;
 	worker->ready = false;

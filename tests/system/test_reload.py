@@ -21,6 +21,7 @@ from laned import (
     FULL,
     PROGRAM,
     SANITIZED,
+    Stat,
     TOPOLOGIES,
     configuration,
     descriptors,
@@ -233,6 +234,7 @@ BAD = {
         configuration(groups=[{"name": "a"}, {"name": "b", "listen": "127.0.0.1:@0"}]),
         r"laned\.conf:\d: error: \"127",
     ),
+    "empty": ("\n", r"laned\.conf: error: no groups"),
     "gone": (None, "cannot read .*laned.conf"),
 }
 
@@ -442,6 +444,18 @@ def test_drain_timeout(start):
     assert not laned.log_lines("killed")
 
 
+def test_drained_worker_has_no_successor(start):
+    """One that has ended as it was told is not started again while another one holds up its lane."""
+    keys = {"workers": 2, "drain_timeout": "300ms"}
+    laned = start(**keys)
+    slow = laned.workers()["echo/0.1"]
+    stop_process(slow.pid)
+    laned.reload(listen="127.0.0.1:@1", **keys)
+    laned.wait_log(rf"echo/0\.1 \(pid {slow.pid}\): not done when drain_timeout was over")
+    eventually(lambda: len(laned.pids()) == 3, "the old ones have left")
+    assert not laned.log_lines("filled again")
+
+
 def test_busy_after_drain_timeout(start):
     """One that never falls quiet is ended with its worker, and the log says so."""
     keys = {"workers": 1, "drain_timeout": "200ms"}
@@ -531,6 +545,8 @@ def test_crowd(start):
             lanes = sum("/dev/zero" in line for line in maps)
         return names, lanes
 
+    # Asleep: what it reports with is closed again.
+    eventually(lambda: Stat(laned.pid).state == "S", "the master waits")
     before, rss = traces(), int(status_field(laned.pid, "VmRSS").split()[0])
     assert before[1] > 0, "the memory of a lane is not seen"
     chance = random.Random(1)
